@@ -1,0 +1,1 @@
+"""LRGI: node embeddings for big graphs, one layer at a time."""

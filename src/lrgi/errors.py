@@ -1,0 +1,20 @@
+"""The exceptions a caller may want to catch.
+
+Messages read `<what> must <rule>, got <value>; <remedy>`: one sentence that a person can act on.
+"""
+
+
+class LRGIError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class InputError(LRGIError, ValueError):
+    """What the caller handed over cannot be used; the message says what to change."""
+
+
+class FormatError(InputError):
+    """A file or directory on disk is not what it should be: truncated, newer, or something else."""
+
+
+class DivergedError(LRGIError, ArithmeticError):
+    """A loss or a gradient stopped being finite while a layer was fitted."""
