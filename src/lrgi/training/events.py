@@ -1,0 +1,83 @@
+"""TensorBoard event files, written by hand: the format is four lines, its library is a big dependency.
+
+A file is a sequence of records; a record is length (uint64), crc(length), data, crc(data), little endian,
+where data is the protobuf message Event {1: wall_time double, 2: step varint, 3: file_version string,
+5: Summary {1: repeated Value {1: tag string, 2: simple_value float}}} and crc is a masked CRC-32C.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _crc_table() -> tuple[int, ...]:
+    """CRC-32C of each byte (Castagnoli's polynomial, bits reversed)."""
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return tuple(table)
+
+
+def _masked_crc(data: bytes) -> int:
+    """CRC-32C, rotated and shifted so that a checksum stored inside checked data stays sound."""
+    table, crc = _crc_table(), 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _record(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", _masked_crc(length)) + data + struct.pack("<I", _masked_crc(data))
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])
+
+
+def _bytes_field(number: int, payload: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(payload)) + payload
+
+
+def _value(tag: str, value: float) -> bytes:
+    return _bytes_field(1, _bytes_field(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
+
+
+class EventWriter:
+    """Appends scalars to a new event file in `path_dir` (made if missing); `wall_time` gives Unix seconds."""
+
+    def __init__(self, path_dir: Path | str, wall_time: Callable[[], float]) -> None:
+        self._wall_time = wall_time
+        directory = Path(path_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / f"events.out.tfevents.{int(wall_time())}.{socket.gethostname()}"
+        self._file = self.path.open("ab")
+        if self._file.tell() == 0:
+            self._write(_bytes_field(3, b"brain.Event:2"))
+
+    def _write(self, payload: bytes) -> None:
+        self._file.write(_record(b"\x09" + struct.pack("<d", self._wall_time()) + payload))
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Write one number for each tag at `step` (not negative), stored as float32."""
+        summary = b"".join(_value(tag, value) for tag, value in values.items())
+        self._write(b"\x10" + _varint(step) + _bytes_field(5, summary))
+
+    def flush(self) -> None:
+        """Hand what was written to the operating system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close the file; nothing can be written afterwards."""
+        self._file.close()
