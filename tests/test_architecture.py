@@ -33,7 +33,8 @@ TORCH_DRAWS = {
 }  # fmt: skip
 IN_PLACE_DRAWS = {
     "uniform_", "normal_", "random_", "exponential_", "bernoulli_", "cauchy_", "geometric_", "log_normal_",
-    "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "trunc_normal_",
+    "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_",
+    "trunc_normal_",
 }  # fmt: skip
 PICKLES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 Offence = tuple[int, str]
@@ -41,10 +42,8 @@ Offence = tuple[int, str]
 
 def import_order() -> dict[str, int]:
     """Height of each room, read from the line of ARCHITECTURE.md that a person reads; 0 is the bottom."""
-    found = re.findall(
-        r"^`(\w+(?: [>,] | ?, ?|\w+)*)`$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE
-    )
-    lines = [line for line in found if " > " in line]
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    lines = [line.strip("`") for line in text.splitlines() if re.fullmatch(r"`[^`]+ > [^`]+`", line)]
     assert len(lines) == 1, "ARCHITECTURE.md must hold exactly one line `room > room > ...`"
     levels = [[room.strip() for room in level.split(",")] for level in reversed(lines[0].split(">"))]
     return {room: height for height, level in enumerate(levels) for room in level}
@@ -167,10 +166,8 @@ def parameters_are_few(source: Source) -> Iterator[Offence]:
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
         count = len(names) - (names[:1] in (["self"], ["cls"], ["ctx"]))
         if count > most:
-            yield (
-                function.lineno,
-                f"at most {most} positional parameters, {function.name} has {count}; make the rest keyword-only",
-            )
+            what = f"at most {most} positional parameters, {function.name} has {count}"
+            yield function.lineno, f"{what}; make the rest keyword-only"
 
 
 def no_shelves(source: Source) -> Iterator[Offence]:
@@ -315,7 +312,8 @@ def test_every_room_of_the_order_is_read() -> None:
 
 def test_importing_the_package_is_cheap() -> None:
     """`lrgi --help` and tab completion must not wait for torch."""
-    code = "import lrgi, sys; print([m for m in ('torch', 'numba', 'scipy', 'torch_geometric') if m in sys.modules])"
+    heavy = ["torch", "numba", "scipy", "torch_geometric"]
+    code = f"import lrgi, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", f"`import lrgi` must import nothing heavy, got {done.stdout.strip()}"
 
