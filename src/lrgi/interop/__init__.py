@@ -1,1 +1,1 @@
-
+"""One file per foreign format, the only files that import it."""
