@@ -1,0 +1,221 @@
+"""The graph directory: mapped .npy arrays beside a versioned manifest (docs/graph-format.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from lrgi.errors import FormatError, InputError
+from lrgi.graph.arrays import ArrayEntry, open_array, require_dtype, verify_array, write_array
+from lrgi.graph.features import DenseTable, SparseTable, Table
+from lrgi.graph.graph import Graph
+
+FORMAT = "lrgi-graph"
+VERSION = 1
+MANIFEST = "manifest.json"
+
+_DTYPES = {
+    "indptr": ("<i8",),
+    "indices": ("<i4", "<i8"),
+    "features": ("<f4",),
+    "features_indptr": ("<i8",),
+    "features_indices": ("<i4",),
+    "features_data": ("<f4",),
+    "labels": ("<i8", "|u1"),
+    "split": ("|u1",),
+    "ids": ("<i8", "<U"),
+    "offsets": ("<i8",),
+}
+
+
+def save_graph(graph: Graph, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a graph directory; it appears under its name only when it is complete and on the disk.
+
+    A graph directory already there is replaced with `overwrite`; anything else there is refused.
+    """
+    final = Path(path).resolve()
+    _check_target(final, overwrite)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    try:
+        fresh = workshop / "new"
+        fresh.mkdir()
+        _write(graph, fresh)
+        _put_in_place(fresh, final, workshop / "old")
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def open_graph(path: str | os.PathLike[str]) -> Graph:
+    """Open a graph directory in milliseconds: arrays are memory-mapped, no value is read or checked.
+
+    Raises FormatError for a directory that is something else, a newer version, or a truncated array.
+    """
+    directory = Path(path)
+    manifest = _read_manifest(directory)
+    arrays = {key: open_array(directory, entry) for key, entry in _entries(manifest).items()}
+    try:
+        graph = Graph.trusted(
+            arrays["indptr"],
+            arrays["indices"],
+            _table(manifest, arrays),
+            **{key: arrays.get(key) for key in ("labels", "split", "ids", "offsets")},
+            name=str(manifest["name"]),
+        )
+    except KeyError as missing:
+        raise _broken(directory, f"no {missing}") from None
+    except InputError as error:
+        raise _broken(directory, f"this: {error}") from error
+    counted = {"nodes": graph.num_nodes, "edges": graph.num_edges, "graphs": graph.num_graphs}
+    for key, found in counted.items():
+        if manifest.get(key) != found:
+            raise _broken(directory, f"{manifest.get(key)} {key} in the manifest and {found} in the arrays")
+    return graph
+
+
+def verify_graph(path: str | os.PathLike[str]) -> None:
+    """Read a whole graph directory: every checksum, and every rule a Graph keeps; FormatError if not so."""
+    graph = open_graph(path)
+    directory = Path(path)
+    for entry in _entries(_read_manifest(directory)).values():
+        verify_array(directory, entry)
+    try:
+        graph.check()
+    except InputError as error:
+        raise _broken(directory, f"this: {error}") from error
+
+
+def is_graph_directory(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a directory whose manifest says that it is a graph, of whatever version."""
+    try:
+        manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def _write(graph: Graph, directory: Path) -> None:
+    entries = {
+        key: write_array(directory / f"{key}.npy", array).to_json() for key, array in _arrays(graph).items()
+    }
+    kind = "dense" if isinstance(graph.features, DenseTable) else "sparse"
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": graph.name,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "graphs": graph.num_graphs,
+        "features": {"kind": kind, "columns": graph.num_features},
+        "arrays": entries,
+    }
+    with (directory / MANIFEST).open("w", encoding="utf-8") as file:
+        file.write(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _flush_directory(directory)
+
+
+def _arrays(graph: Graph) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any] | None] = {"indptr": graph.indptr, "indices": graph.indices}
+    table = graph.features
+    if isinstance(table, DenseTable):
+        arrays["features"] = table.array
+    else:
+        arrays["features_indptr"] = table.indptr
+        arrays["features_indices"] = table.indices
+        arrays["features_data"] = table.data
+    arrays.update(labels=graph.labels, split=graph.split, ids=graph.ids, offsets=graph.offsets)
+    return {key: array for key, array in arrays.items() if array is not None}
+
+
+def _put_in_place(fresh: Path, final: Path, old: Path) -> None:
+    if not final.exists():
+        fresh.rename(final)
+    else:
+        final.rename(old)
+        try:
+            fresh.rename(final)
+        except OSError:
+            old.rename(final)
+            raise
+    _flush_directory(final.parent)
+
+
+def _check_target(final: Path, overwrite: bool) -> None:
+    if not final.exists() or (final.is_dir() and not any(final.iterdir())):
+        return
+    if not is_graph_directory(final):
+        raise InputError(
+            f"the place for a graph directory must be free, got {final}, which holds something else; "
+            "choose another path"
+        )
+    if not overwrite:
+        raise InputError(
+            f"the place for a graph directory must be free, got {final}, which holds a graph; "
+            "choose another path or ask to overwrite it"
+        )
+
+
+def _read_manifest(directory: Path) -> dict[str, Any]:
+    if not directory.exists():
+        raise FormatError(f"a graph directory must exist, got {directory}, which does not; check the path")
+    if not is_graph_directory(directory):
+        raise FormatError(
+            f"a graph directory must hold a {MANIFEST} of format {FORMAT!r}, got {directory}, "
+            "which is something else; make one with `lrgi import` or save_graph"
+        )
+    manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    version = manifest.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FormatError(f"a graph's version must be a whole number from 1, got {version!r}; write it again")
+    if version > VERSION:
+        raise FormatError(
+            f"a graph's version must be at most {VERSION}, got {version} in {directory}; "
+            "upgrade lrgi to open what a newer lrgi wrote"
+        )
+    return manifest
+
+
+def _entries(manifest: dict[str, Any]) -> dict[str, ArrayEntry]:
+    arrays = manifest.get("arrays")
+    if not isinstance(arrays, dict):
+        raise FormatError(f"a graph's manifest must list its arrays, got {arrays!r}; write the graph again")
+    entries = {
+        key: ArrayEntry.from_json(given, f"array {key}") for key, given in arrays.items() if key in _DTYPES
+    }
+    for key, allowed in _DTYPES.items():
+        require_dtype(entries, key, allowed)
+    return entries
+
+
+def _table(manifest: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Table:
+    described = manifest.get("features")
+    if not isinstance(described, dict) or described.get("kind") not in ("dense", "sparse"):
+        raise InputError(f"features must be described as dense or sparse, got {described!r}")
+    if described["kind"] == "dense":
+        return DenseTable(arrays["features"])
+    return SparseTable(
+        arrays["features_indptr"],
+        arrays["features_indices"],
+        arrays["features_data"],
+        int(described["columns"]),
+    )
+
+
+def _broken(directory: Path, found: str) -> FormatError:
+    return FormatError(f"graph directory {directory} must be whole, got {found}; write the graph again")
+
+
+def _flush_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
