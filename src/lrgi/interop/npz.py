@@ -1,0 +1,116 @@
+"""Graphs from one .npz file of plain arrays; docs/graph-format.md lists the keys."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lrgi.errors import FormatError, InputError
+from lrgi.graph.features import DenseTable, SparseTable, Table
+from lrgi.graph.graph import Graph
+from lrgi.graph.split import split_from_masks
+
+_SPARSE = ("x_indptr", "x_indices", "x_data", "x_shape")
+
+
+def read_npz(path: str | os.PathLike[str], *, directed: bool = False) -> Graph:
+    """The graph in a .npz file: edge_index, x (or x_indptr, x_indices, x_data, x_shape), and perhaps
+    y, train_mask, val_mask, test_mask and graph_id.
+
+    Unless `directed`, every edge goes both ways, listed so or not. Nodes of one graph_id are brought
+    together, and `ids` are then the positions in the file. Nothing is unpickled; raises FormatError.
+    """
+    arrays = _read_arrays(Path(path))
+    try:
+        return _graph(arrays, directed, Path(path).stem)
+    except InputError as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def _graph(arrays: Mapping[str, npt.NDArray[Any]], directed: bool, name: str) -> Graph:
+    table = _table(arrays)
+    nodes = table.shape[0]
+    edges, labels = _need(arrays, "edge_index"), arrays.get("y")
+    split = split_from_masks(nodes, *(arrays.get(f"{part}_mask") for part in ("train", "val", "test")))
+    groups, ids, offsets = arrays.get("graph_id"), None, None
+    if groups is not None:
+        ids, offsets = _by_group(groups, nodes)
+    if ids is not None:
+        edges, table = _renumber(edges, ids), table.take(ids)
+        labels = None if labels is None or len(labels) != nodes else labels[ids]
+        split = None if split is None else split[ids]
+    return Graph.from_edges(
+        edges, table, directed=directed, labels=labels, split=split, ids=ids, offsets=offsets, name=name
+    )
+
+
+def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    if not path.is_file():
+        raise FormatError(f"the file to import must exist, got {path}, which does not; check the path")
+    try:
+        opened = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile):
+        opened = None
+    if not isinstance(opened, np.lib.npyio.NpzFile):
+        raise FormatError(
+            f"the file to import must be a .npz file of arrays, got {path}, which is something else; "
+            "write it with numpy.savez"
+        )
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    with opened:
+        for key in opened.files:
+            try:
+                arrays[key] = opened[key]
+            except (ValueError, EOFError, OSError, zipfile.BadZipFile):
+                raise FormatError(
+                    f"arrays in {path} must be plain numbers or text, got {key!r}, which is damaged or holds "
+                    "Python objects; write it again with a plain dtype"
+                ) from None
+    return arrays
+
+
+def _need(arrays: Mapping[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:
+    if key not in arrays:
+        raise FormatError(f"the file must hold {key!r}, got only {sorted(arrays)}; add that array")
+    return arrays[key]
+
+
+def _table(arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
+    if not any(key in arrays for key in _SPARSE):
+        return DenseTable(_need(arrays, "x"))
+    indptr, indices, data, shape = (_need(arrays, key) for key in _SPARSE)
+    if shape.shape != (2,) or len(indptr) != int(shape[0]) + 1:
+        raise FormatError(
+            "x_indptr must have one entry more than x_shape has rows, "
+            f"got {len(indptr)} for {shape.tolist()}; write the sparse features again"
+        )
+    return SparseTable(indptr, indices, data, int(shape[1]))
+
+
+def _by_group(
+    groups: npt.NDArray[Any], nodes: int
+) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64]]:
+    """The order that brings every graph together (None when they are), and where each graph begins."""
+    if groups.shape != (nodes,):
+        raise FormatError(f"graph_id must have shape ({nodes},), got {groups.shape}; give one id per node")
+    _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+    changes = np.flatnonzero(groups[1:] != groups[:-1]) + 1
+    if len(changes) == len(first) - 1:
+        return None, np.concatenate([[0], changes, [nodes]])
+    return np.argsort(groups, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _renumber(edges: npt.NDArray[Any], order: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Edges in the new numbering; ids that are out of range stay so, for the graph's own check to name."""
+    if edges.dtype.kind not in "iu":
+        return edges
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    inside = (edges >= 0) & (edges < len(order))
+    return np.where(inside, place[np.where(inside, edges, 0)], edges)
