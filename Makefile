@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "LRGI needs Python 3.11 or newer, got '$$($(PYTHON) --version 2>&1)'; name another one with 'make install PYTHON=/path/to/python3'." >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments; on Debian and Ubuntu run 'sudo apt install python3-venv', then make again." >&2; exit 1; }
-	@echo "Installing LRGI and its pinned dependencies into $(VENV): one to ten minutes, mostly PyTorch; silent until done."
+	@echo "Installing LRGI and its pinned dependencies into $(VENV): one to ten minutes the first time, silent until done."
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) install -c constraints.txt torch==2.13.0 setuptools
 	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
