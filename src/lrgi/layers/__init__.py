@@ -1,1 +1,1 @@
-
+"""One hop of aggregation and projection: f_(l), and the propagation g."""

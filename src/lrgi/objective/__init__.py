@@ -1,1 +1,1 @@
-
+"""What is minimised: Eq. 1, and the predictors it needs."""

@@ -1,1 +1,1 @@
-
+"""Which nodes take part in a step: ids and edges, never features."""

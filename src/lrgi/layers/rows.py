@@ -1,0 +1,124 @@
+"""Rows of a frozen table: what a layer reads while it is fitted. No gradient flows to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lrgi.compute.products import linear
+from lrgi.compute.threads import run_ranges, run_tasks
+from lrgi.graph.features import DenseTable, SparseTable, Table
+from lrgi.layers import _kernels
+from lrgi.sampling.block import Block
+
+NO_NODES = np.empty(0, np.int32)  # in kernels: the rows in their own order
+
+_ROWS_PER_TASK = 512
+_BACKWARD_SLICES = 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows `nodes` of `table`, in that order; `nodes` None: all of it. Nothing is copied until asked."""
+
+    table: Table
+    nodes: np.ndarray | None = None
+    device: torch.device = torch.device("cpu")
+
+    @classmethod
+    def of(cls, table: Table, block: Block, device: torch.device) -> Rows:
+        """The rows that a block's nodes name; a whole graph's rows are a view of the table."""
+        if block.span is not None:
+            return cls(table.slice(*block.span), None, device)
+        return cls(table, block.nodes, device)
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return self.table.shape[0] if self.nodes is None else len(self.nodes)
+
+    @property
+    def width(self) -> int:
+        """Columns per row."""
+        return self.table.shape[1]
+
+    def range(self, start: int, stop: int) -> Rows:
+        """The rows start..stop of these."""
+        if self.nodes is None:
+            return Rows(self.table.slice(start, stop), None, self.device)
+        return Rows(self.table, self.nodes[start:stop], self.device)
+
+    def dense(self) -> Tensor:
+        """The rows as a tensor [count, width] on the device: a view where that is possible."""
+        if isinstance(self.table, DenseTable) and self.nodes is None:
+            return as_tensor(self.table.array).to(self.device)
+        ids = np.arange(self.count) if self.nodes is None else self.nodes
+        return torch.from_numpy(self.table.rows(ids)).to(self.device)
+
+    def product(self, weight: Tensor) -> Tensor:
+        """The rows times `weight` [D, width] transposed: [count, D]; sparse rows are never made dense."""
+        if isinstance(self.table, SparseTable) and weight.device.type == "cpu":
+            result: Tensor = _SparseProduct.apply(weight.t().contiguous(), self)  # type: ignore[no-untyped-call]
+            return result
+        return linear(self.dense(), weight)
+
+
+class _SparseProduct(torch.autograd.Function):
+    """CSR rows times weight_t [width, D]; the gradient is cut by columns of D, so sums keep their order."""
+
+    @staticmethod
+    def forward(ctx: Any, weight_t: Tensor, rows: Rows) -> Tensor:
+        ctx.rows, ctx.shape = rows, weight_t.shape
+        out = torch.empty(rows.count, weight_t.shape[1], dtype=weight_t.dtype)
+        arrays, nodes = _sparse_arrays(rows)
+        weight, result = frozen(weight_t), out.numpy()
+        task = lambda a, b: _kernels.sparse_product(arrays, nodes, weight, (a, b), result)  # noqa: E731
+        run_ranges(task, rows.count, _ROWS_PER_TASK)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        d_weight = torch.zeros(ctx.shape, dtype=grad.dtype)
+        arrays, nodes = _sparse_arrays(ctx.rows)
+        d_out, result = frozen(grad.contiguous()), d_weight.numpy()
+        borders = np.linspace(0, ctx.shape[1], _BACKWARD_SLICES + 1).astype(int).tolist()
+
+        def task(i: int) -> None:
+            span = (borders[i], borders[i + 1])
+            _kernels.sparse_product_backward(arrays, nodes, d_out, span, result)
+
+        run_tasks(task, _BACKWARD_SLICES)
+        return d_weight, None
+
+
+def _sparse_arrays(rows: Rows) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    table = rows.table
+    assert isinstance(table, SparseTable)
+    nodes = NO_NODES if rows.nodes is None else rows.nodes
+    return (frozen(table.indptr), frozen(table.indices), frozen(table.data)), frozen(nodes)
+
+
+def frozen(values: np.ndarray | Tensor) -> np.ndarray:
+    """A plain read-only view: kernels are compiled once for it, whatever the caller's array was."""
+    array = values.detach().numpy() if isinstance(values, Tensor) else values
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def as_tensor(array: np.ndarray) -> Tensor:
+    """A tensor over a read-only array, without a copy and without torch's warning; never written to."""
+    return torch.from_numpy(np.asarray(_Borrowed(array)))
+
+
+class _Borrowed:
+    """Shows an array's memory as writable, which torch demands even of tensors that are only read."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array  # kept alive as long as the view of it
+        self.__array_interface__ = dict(array.__array_interface__)
+        self.__array_interface__["data"] = (array.__array_interface__["data"][0], False)

@@ -1,0 +1,154 @@
+"""Batches of one epoch, as blocks. Every choice is a function of (seed, layer, epoch, node)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from lrgi import seed as randomness
+from lrgi.compute.threads import run_ranges
+from lrgi.errors import InputError
+from lrgi.graph.graph import Graph
+from lrgi.sampling import _kernels
+from lrgi.sampling.block import Block
+
+ALL = None  # a fan-out that takes every neighbour
+
+_ROWS_PER_TASK = 1024
+_EDGES_PER_TASK = 16_384
+_UNBOUNDED = 1 << 62
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How an epoch is cut into batches.
+
+    `fan_outs` has one entry per hop, nearest first: how many neighbours each newly met node reads,
+    or `ALL`. `batch_size` counts targets; 0 makes every graph of the data set one batch (or, for a
+    single graph, the whole of it), where nothing is sampled.
+    """
+
+    batch_size: int
+    fan_outs: tuple[int | None, ...]
+
+
+class Batches:
+    """The batches that fit one layer. Keeps whole graphs once made, since every epoch uses them again."""
+
+    def __init__(self, graph: Graph, sampling: Sampling, seed: int, layer: int) -> None:
+        if len(sampling.fan_outs) == 0:
+            raise InputError("fan_outs must name at least one hop, got none; give one number per hop")
+        self._graph, self._sampling, self._seed, self._layer = graph, sampling, seed, layer
+        self._whole: dict[int, Block] = {}
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        if self._sampling.batch_size == 0:
+            return self._graph.num_graphs
+        # Rounded, so that no batch is a small rest whose covariance would be noise.
+        return max(1, round(self._graph.num_nodes / self._sampling.batch_size))
+
+    def epoch(self, epoch: int) -> Iterator[Block]:
+        """The blocks of one epoch; together their targets are all nodes, each once, in random order."""
+        graph, fan_outs = self._graph, self._sampling.fan_outs
+        random = randomness.stream(self._seed, "order", self._layer, epoch)
+        if self._sampling.batch_size == 0:
+            for g in random.permutation(graph.num_graphs).tolist():
+                if g not in self._whole:
+                    self._whole[g] = whole_graph(graph, g, len(fan_outs))
+                yield self._whole[g]
+            return
+        order = random.permutation(graph.num_nodes).astype(graph.indices.dtype, copy=False)
+        key = randomness.key(self._seed, "neighbours", self._layer, epoch)
+        borders = np.linspace(0, graph.num_nodes, len(self) + 1).astype(np.int64)
+        for start, stop in pairwise(borders):
+            yield sample_block(graph, order[start:stop], fan_outs, key)
+
+
+def sample_block(
+    graph: Graph, targets: np.ndarray, fan_outs: tuple[int | None, ...], key: np.uint64
+) -> Block:
+    """The targets' sampled surroundings: each node, when first met, reads its fan-out's worth once."""
+    rings = _Rings(graph, targets)
+    for fan_out in fan_outs:
+        rings.grow(_UNBOUNDED if fan_out is ALL else fan_out, key)
+    return rings.block()
+
+
+def whole_graph(graph: Graph, which: int, depth: int) -> Block:
+    """One graph of the data set as a block: all its nodes are targets, all its edges are there."""
+    start, stop = int(graph.offsets[which]), int(graph.offsets[which + 1])
+    nodes = np.arange(start, stop, dtype=graph.indices.dtype)
+    indptr = graph.indptr[start : stop + 1]
+    indices = graph.indices[indptr[0] : indptr[-1]] - graph.indices.dtype.type(start)
+    return Block(nodes, (stop - start,) * (depth + 1), indptr - indptr[0], indices, graph.indptr, (start, stop))
+
+
+class _Rings:
+    """Grows a block ring by ring; owns the table that gives each met node its local number."""
+
+    def __init__(self, graph: Graph, targets: np.ndarray) -> None:
+        self.graph = graph
+        self.nodes = np.asarray(targets, dtype=graph.indices.dtype)
+        self.ring_ends = [0, len(targets)]
+        self.indptr = [np.zeros(1, np.int64)]
+        self.indices: list[np.ndarray] = []
+        self.edges = 0
+        self._make_table(4 * len(targets))
+        self._number(self.nodes.copy(), known=0)
+        if self.ring_ends[-1] != len(targets):
+            raise InputError("targets must be distinct nodes, got a node twice; remove the repetition")
+
+    def grow(self, fan_out: int, key: np.uint64) -> None:
+        rows = self.nodes[self.ring_ends[-2] : self.ring_ends[-1]]
+        starts, ends = self.graph.indptr[rows], self.graph.indptr[rows.astype(np.int64) + 1]
+        out_indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.minimum(ends - starts, fan_out), out=out_indptr[1:])
+        places = np.empty(out_indptr[-1], np.int64)
+        args = (self.graph.indptr, rows, fan_out, key, out_indptr)
+        run_ranges(lambda a, b: _kernels.sample_places(*args, a, b, places), len(rows), _ROWS_PER_TASK)
+        met = np.empty(len(places), self.graph.indices.dtype)
+        gather = partial(_kernels.take, self.graph.indices, places)
+        run_ranges(lambda a, b: gather(a, b, met), len(places), _EDGES_PER_TASK)
+        known = self.ring_ends[-1]
+        self.ring_ends.append(known)
+        self._reserve(known + len(met))
+        self.indices.append(self._number(met, known))
+        self.indptr.append(out_indptr[1:] + self.edges)
+        self.edges += len(met)
+
+    def block(self) -> Block:
+        return Block(
+            nodes=self.nodes[: self.ring_ends[-1]],
+            ring_ends=tuple(self.ring_ends[1:]),
+            indptr=np.concatenate(self.indptr),
+            indices=np.concatenate(self.indices),
+            graph_indptr=self.graph.indptr,
+        )
+
+    def _number(self, met: np.ndarray, known: int) -> np.ndarray:
+        local = np.empty(len(met), np.int32)
+        table = (self.table_keys, self.table_values)
+        self.ring_ends[-1] = int(_kernels.number_nodes(met, self.nodes, known, *table, local))
+        return local
+
+    def _reserve(self, count: int) -> None:
+        """Room for `count` nodes; never more than the graph has."""
+        count = min(count, self.graph.num_nodes)
+        known = self.ring_ends[-2]
+        self.nodes = np.concatenate([self.nodes[:known], np.empty(count - known, self.nodes.dtype)])
+        if 2 * count > len(self.table_keys):
+            self._make_table(4 * count)
+            _kernels.number_nodes(
+                self.nodes[:known].copy(), self.nodes, 0, self.table_keys, self.table_values,
+                np.empty(known, np.int32),
+            )  # fmt: skip
+
+    def _make_table(self, room: int) -> None:
+        size = 1 << max(4, (room - 1).bit_length())
+        self.table_keys = np.full(size, -1, self.nodes.dtype)
+        self.table_values = np.empty(size, np.int32)
