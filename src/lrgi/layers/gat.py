@@ -77,8 +77,9 @@ class GATLayer(GraphLayer):
 
     def _aggregate_then_project(self, x: Rows, hop: Hop) -> Tensor:
         per_head = self.weight.view(self.heads, -1, self.in_dim)
-        q_source = torch.einsum("hcd,hc->hd", per_head, self.source)
-        q_row = torch.einsum("hcd,hc->hd", per_head, self.target)
+        # Not einsum: autocast would make the queries bf16, which the kernel does not read.
+        q_source = (per_head * self.source[..., None]).sum(1)
+        q_row = (per_head * self.target[..., None]).sum(1)
         z = attend_table(x, hop, q_source, q_row, self.slope)
         return torch.cat([linear(z[h], per_head[h]) for h in range(self.heads)], dim=1)
 
