@@ -93,7 +93,7 @@ class _Rings:
 
     def __init__(self, graph: Graph, targets: np.ndarray) -> None:
         self.graph = graph
-        self.nodes = np.asarray(targets, dtype=graph.indices.dtype)
+        self.nodes = np.array(targets, dtype=graph.indices.dtype)  # a copy: numbering writes to it
         self.ring_ends = [0, len(targets)]
         self.indptr = [np.zeros(1, np.int64)]
         self.indices: list[np.ndarray] = []
