@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,8 @@ def read_npz(path: str | os.PathLike[str], *, directed: bool = False) -> Graph:
     Unless `directed`, every edge goes both ways, listed so or not. Nodes of one graph_id are brought
     together, and `ids` are then the positions in the file. Nothing is unpickled; raises FormatError.
     """
-    arrays = _read_arrays(Path(path))
     try:
-        return _graph(arrays, directed, Path(path).stem)
+        return _graph(_read_arrays(Path(path)), directed, Path(path).stem)
     except InputError as error:
         raise FormatError(f"{path}: {error}") from error
 
@@ -42,8 +42,9 @@ def _graph(arrays: Mapping[str, npt.NDArray[Any]], directed: bool, name: str) ->
     if groups is not None:
         ids, offsets = _by_group(groups, nodes)
     if ids is not None:
+        table.check()
         edges, table = _renumber(edges, ids), table.take(ids)
-        labels = None if labels is None or len(labels) != nodes else labels[ids]
+        labels = labels[ids] if labels is not None and len(labels) == nodes else labels
         split = None if split is None else split[ids]
     return Graph.from_edges(
         edges, table, directed=directed, labels=labels, split=split, ids=ids, offsets=offsets, name=name
@@ -52,27 +53,29 @@ def _graph(arrays: Mapping[str, npt.NDArray[Any]], directed: bool, name: str) ->
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
-        raise FormatError(f"the file to import must exist, got {path}, which does not; check the path")
+        raise FormatError("the file to import must exist, got no such file; check the path")
+    with path.open("rb") as file:
+        try:
+            opened = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile):
+            opened = None
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise FormatError(
+                "the file to import must be a .npz file of arrays, got something else; "
+                "write it with numpy.savez"
+            )
+        with opened:
+            return {key: _read_array(opened, key) for key in opened.files}
+
+
+def _read_array(opened: Any, key: str) -> npt.NDArray[Any]:
     try:
-        opened = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile):
-        opened = None
-    if not isinstance(opened, np.lib.npyio.NpzFile):
+        return np.asarray(opened[key])
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
         raise FormatError(
-            f"the file to import must be a .npz file of arrays, got {path}, which is something else; "
-            "write it with numpy.savez"
-        )
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    with opened:
-        for key in opened.files:
-            try:
-                arrays[key] = opened[key]
-            except (ValueError, EOFError, OSError, zipfile.BadZipFile):
-                raise FormatError(
-                    f"arrays in {path} must be plain numbers or text, got {key!r}, which is damaged or holds "
-                    "Python objects; write it again with a plain dtype"
-                ) from None
-    return arrays
+            f"arrays in the file must be plain numbers or text, got {key!r}, which is damaged or holds "
+            "Python objects; write it again with a plain dtype"
+        ) from None
 
 
 def _need(arrays: Mapping[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:

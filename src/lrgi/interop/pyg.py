@@ -33,15 +33,11 @@ def from_pyg(data: Any, *, split: int = 0, name: str = "graph") -> Graph:
         _check_data(part)
     sizes = [_rows(part) for part in parts]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    edges = [_numpy(part.edge_index) for part in parts]
-    shifted = [
-        _shift(edge, int(start), size) for edge, start, size in zip(edges, offsets, sizes, strict=False)
-    ]
     splits = [_split(part, size, split) for part, size in zip(parts, sizes, strict=True)]
     if not many and getattr(data, "ptr", None) is not None:
         offsets = _numpy(data.ptr)
     return Graph.from_edges(
-        np.concatenate(shifted, axis=1) if many else edges[0],
+        _joined_edges(parts, sizes) if many else _numpy(data.edge_index),
         join_tables([_table(part.x) for part in parts]),
         directed=True,
         labels=_all_or_none("y", [_labels(part) for part in parts]),
@@ -90,16 +86,22 @@ def _rows(part: Any) -> int:
     return int(part.x.shape[0])
 
 
-def _shift(edges: npt.NDArray[Any], start: int, size: int) -> npt.NDArray[Any]:
-    """Number a part's edges on; its own ids must be its own, or they would reach into the next part."""
-    if edges.ndim != 2 or edges.shape[0] != 2:
-        raise InputError(f"edge_index must have shape (2, E), got {edges.shape}; transpose it")
-    if edges.size and not (int(edges.min()) >= 0 and int(edges.max()) < size):
-        wrong = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())
-        raise InputError(
-            f"node ids in edge_index must lie in 0 to {size - 1}, got {wrong}; give features for every node"
-        )
-    return edges.astype(np.int64, copy=False) + start
+def _joined_edges(parts: list[Any], sizes: list[int]) -> npt.NDArray[Any]:
+    """All edges, numbered on from part to part; an id beyond its part would reach into the next one."""
+    joined, start = [], 0
+    for part, size in zip(parts, sizes, strict=True):
+        edges = _numpy(part.edge_index)
+        if edges.ndim != 2 or edges.shape[0] != 2:
+            raise InputError(f"edge_index must have shape (2, E), got {edges.shape}; transpose it")
+        if edges.size and not (int(edges.min()) >= 0 and int(edges.max()) < size):
+            wrong = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())
+            raise InputError(
+                f"node ids in edge_index must lie in 0 to {size - 1}, got {wrong}; "
+                "give features for every node"
+            )
+        joined.append(edges.astype(np.int64, copy=False) + start)
+        start += size
+    return np.concatenate(joined, axis=1)
 
 
 def _numpy(tensor: Any) -> npt.NDArray[Any]:
@@ -123,7 +125,8 @@ def _tensor(table: Table) -> torch.Tensor:
         return torch.from_numpy(table.array.copy())
     row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     at = torch.from_numpy(np.stack([row, table.indices.astype(np.int64)]))
-    return torch.sparse_coo_tensor(at, torch.from_numpy(table.data.copy()), table.shape).coalesce()
+    data = torch.from_numpy(table.data.copy())
+    return torch.sparse_coo_tensor(at, data, table.shape, check_invariants=True).coalesce()
 
 
 def _labels(part: Any) -> npt.NDArray[Any] | None:
