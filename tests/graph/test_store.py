@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,6 +137,22 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     for name in ("g", "fresh"):
         with pytest.raises(OSError, match="No space left"):
             save_graph(GRAPHS["sparse"], tmp_path / name, overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["g"]
+    assert_equal(open_graph(tmp_path / "g"), GRAPHS["plain"])
+
+
+def test_an_interrupt_between_the_renames_puts_the_old_graph_back(tmp_path, monkeypatch):
+    save_graph(GRAPHS["plain"], tmp_path / "g")
+    rename = Path.rename
+
+    def interrupted(path, target):
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_graph(GRAPHS["sparse"], tmp_path / "g", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["g"]
     assert_equal(open_graph(tmp_path / "g"), GRAPHS["plain"])
 

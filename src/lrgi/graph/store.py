@@ -49,7 +49,8 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, overwrite: bool = 
         _write(graph, fresh)
         _put_in_place(fresh, final, workshop / "old")
     finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        if final.exists() or not (workshop / "old").exists():  # never delete the only whole copy
+            shutil.rmtree(workshop, ignore_errors=True)
 
 
 def open_graph(path: str | os.PathLike[str]) -> Graph:
@@ -139,11 +140,12 @@ def _put_in_place(fresh: Path, final: Path, old: Path) -> None:
     if not final.exists():
         fresh.rename(final)
     else:
-        final.rename(old)
         try:
+            final.rename(old)
             fresh.rename(final)
-        except OSError:
-            old.rename(final)
+        except BaseException:  # an interrupt too must not leave the place empty
+            if old.exists() and not final.exists():
+                old.rename(final)
             raise
     _flush_directory(final.parent)
 
