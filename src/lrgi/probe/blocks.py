@@ -31,10 +31,10 @@ class Block(Protocol):
     """Some standardised rows X, float32[n, d], as far as a linear model needs them."""
 
     def times(self, weights: Tensor) -> Tensor:
-        """X @ weights."""
+        """weights @ X.T, [r, n]."""
 
-    def transposed_times(self, gradient: Tensor) -> Tensor:
-        """X.T @ gradient."""
+    def onto(self, gradient: Tensor) -> Tensor:
+        """gradient @ X, [r, d]."""
 
 
 class DenseBlock:
@@ -46,16 +46,16 @@ class DenseBlock:
         self._rows = torch.from_numpy(rows)
 
     def times(self, weights: Tensor) -> Tensor:
-        """X @ weights."""
-        return self._rows @ weights
+        """weights @ X.T, [r, n]."""
+        return weights @ self._rows.T
 
-    def transposed_times(self, gradient: Tensor) -> Tensor:
-        """X.T @ gradient."""
-        return self._rows.T @ gradient
+    def onto(self, gradient: Tensor) -> Tensor:
+        """gradient @ X, [r, d]."""
+        return gradient @ self._rows
 
 
 class SparseBlock:
-    """Rows that stay sparse: (x - mean) / deviation @ W = x @ (W / deviation) - (mean / deviation) @ W."""
+    """Rows that stay sparse: W (x - mean) / deviation = (W / deviation) x - W (mean / deviation)."""
 
     def __init__(self, rows: SparseTable, scale: Scale) -> None:
         self._rows = _csr(rows.indptr, rows.indices, rows.data, rows.shape)
@@ -63,17 +63,18 @@ class SparseBlock:
         order = np.argsort(rows.indices, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows.indices, minlength=rows.columns))])
         self._columns = _csr(starts, owner[order], rows.data[order], rows.shape[::-1])
-        self._inverse = torch.from_numpy((1 / scale.deviation).astype(np.float32))[:, None]
+        self._inverse = torch.from_numpy((1 / scale.deviation).astype(np.float32))
         self._shift = torch.from_numpy((scale.mean / scale.deviation).astype(np.float32))
 
     def times(self, weights: Tensor) -> Tensor:
-        """X @ weights."""
-        return self._rows @ (weights * self._inverse) - self._shift @ weights
+        """weights @ X.T, [r, n]."""
+        product = self._rows @ (weights * self._inverse).T
+        return product.T.contiguous().sub_((weights @ self._shift)[:, None])
 
-    def transposed_times(self, gradient: Tensor) -> Tensor:
-        """X.T @ gradient."""
-        product = (self._columns @ gradient).mul_(self._inverse)
-        return product.addr_(self._shift, gradient.sum(0), alpha=-1)
+    def onto(self, gradient: Tensor) -> Tensor:
+        """gradient @ X, [r, d]."""
+        product = (self._columns @ gradient.T).T * self._inverse
+        return product.addr_(gradient.sum(1), self._shift, alpha=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +99,15 @@ def open_source(part: Part, scale: Scale, budget: int) -> Source:
 def source_bytes(part: Part) -> int:
     """Bytes that the blocks of a part take together."""
     if isinstance(part.table, SparseTable):
-        entries = int((part.table.indptr[part.rows + 1] - part.table.indptr[part.rows]).sum())
-        return 24 * entries + 16 * part.table.columns
-    return 4 * len(part.rows) * part.table.shape[1]
+        return 24 * stored_values(part) + 16 * part.table.columns
+    return 4 * stored_values(part)
+
+
+def stored_values(part: Part) -> int:
+    """Values that the part's rows hold: all of a dense table's, the written ones of a sparse table's."""
+    if isinstance(part.table, SparseTable):
+        return int((part.table.indptr[part.rows + 1] - part.table.indptr[part.rows]).sum())
+    return len(part.rows) * part.table.shape[1]
 
 
 def measure_scale(part: Part, *, standardize: bool = True) -> Scale:
