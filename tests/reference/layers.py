@@ -1,9 +1,9 @@
 """Attention, means and normalised sums, one node at a time in float64."""
 
 import numpy as np
-from reference.graphs import neighbours
 
 from lrgi.sampling.block import Hop
+from reference.graphs import neighbours
 
 
 def gat_attention(x, hop: Hop, weight, source, target, slope: float) -> np.ndarray:
