@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from lrgi.compute import products
 from lrgi.compute.products import linear, matmul
 
 SHAPES = [(1, 1, 1), (7, 5, 3), (64, 33, 17), (300, 100, 128)]
@@ -103,7 +104,10 @@ def test_bf16_under_autocast(relu):
     torch.testing.assert_close(grads[2], mask.sum(0), rtol=1e-6, atol=0)
 
 
-def test_matmul_stays_full_precision_under_autocast():
+@pytest.mark.parametrize("onednn", [True, False])
+def test_matmul_stays_full_precision_under_autocast(onednn, monkeypatch):
+    if not onednn:
+        monkeypatch.setattr(products, "_onednn", lambda a, b: False)
     a, weight, _ = operands(30, 20, 10)
     with torch.autocast("cpu", torch.bfloat16):
         product = matmul(a, weight.t())

@@ -34,7 +34,39 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if _onednn(a, b):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.t(), None, "none", [], "")
         return result
-    return a @ b
+    with torch.autocast(a.device.type, enabled=False):
+        return a @ b
+
+
+def head_products(z: Tensor, weight: Tensor) -> Tensor:
+    """Per head h, z[h] [M, d] times weight[h] [C, d] transposed, side by side: [M, H * C]."""
+    bf16 = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    result: Tensor = _HeadProducts.apply(z, weight, bf16)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _HeadProducts(torch.autograd.Function):
+    """One function for all heads, since slicing z would make autograd add up whole tables of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, weight: Tensor, bf16: bool) -> Tensor:
+        if bf16:
+            z, weight = z.bfloat16(), weight.bfloat16()
+        heads, width, _ = weight.shape
+        out = torch.empty(z.shape[1], heads * width, dtype=torch.float32 if bf16 else z.dtype)
+        for h in range(heads):
+            out[:, h * width : (h + 1) * width] = matmul(z[h], weight[h].t())
+        ctx.save_for_backward(z, weight)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        z, weight = ctx.saved_tensors
+        heads, width, _ = weight.shape
+        per_head = grad.to(z.dtype).view(-1, heads, width).transpose(0, 1)
+        d_z = torch.bmm(per_head, weight).to(grad.dtype)
+        d_weight = torch.stack([matmul(per_head[h].t(), z[h]) for h in range(heads)])
+        return d_z, d_weight.to(grad.dtype), None
 
 
 class _Linear(torch.autograd.Function):
