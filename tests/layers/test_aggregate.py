@@ -1,0 +1,150 @@
+"""The compiled aggregations: their plain torch twins, slow loops, and finite differences in float64."""
+
+import numpy as np
+import pytest
+import torch
+
+from lrgi import seed as randomness
+from lrgi.layers import twin
+from lrgi.layers.aggregate import attend, attend_table, neighbour_mean, scaled_sum
+from lrgi.sampling.sample import sample_block
+from reference.graphs import HOPS, hop_of, random_graph
+from reference.layers import neighbour_mean as mean_loop
+
+
+def draw(seed, *shape, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def small(kind, sparse=False):
+    return hop_of(random_graph(6, nodes=14, edges=30, width=3, sparse=sparse), kind)
+
+
+def attend_inputs(hop, dtype=torch.float64, heads=2, width=3):
+    p = draw(1, hop.num_sources, heads, width, dtype=dtype)
+    return p, draw(2, hop.num_sources, heads, dtype=dtype), draw(3, hop.num_rows, heads, dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+def test_gradcheck_of_attend_table(kind):
+    hop, rows = small(kind)
+    queries = [draw(s, 2, 3).requires_grad_() for s in (1, 2)]
+    assert torch.autograd.gradcheck(lambda a, b: attend_table(rows, hop, a, b, 0.2), queries)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+def test_gradcheck_of_attend(kind):
+    hop, _ = small(kind)
+    inputs = [t.requires_grad_() for t in attend_inputs(hop)]
+    assert torch.autograd.gradcheck(lambda *a: attend(*a, hop, 0.2), inputs)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_gradcheck_of_scaled_sum(kind, scaled):
+    hop, _ = small(kind)
+    scales = (draw(4, hop.num_rows), draw(5, hop.num_sources)) if scaled else (None, None)
+    x = draw(1, hop.num_sources, 3).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: scaled_sum(x, hop, *scales), x)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+def test_gradcheck_of_sparse_product(kind):
+    _, rows = small(kind, sparse=True)
+    weight = draw(1, 4, 3).requires_grad_()
+    assert torch.autograd.gradcheck(rows.product, weight)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_attend_equals_its_twin(kind, heads, dtype):
+    hop, _ = hop_of(random_graph(1), kind)
+    results = []
+    for function in (attend, twin.attend):
+        inputs = [t.requires_grad_() for t in attend_inputs(hop, dtype, heads, 5)]
+        out = function(*inputs, hop, 0.2)
+        out.backward(draw(9, *out.shape, dtype=dtype))
+        results.append([out, *(t.grad for t in inputs)])
+    for ours, plain in zip(*results, strict=True):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+@pytest.mark.parametrize("scales", ["none", "row", "source", "both"])
+def test_scaled_sum_equals_its_twin(kind, scales):
+    hop, _ = hop_of(random_graph(1), kind)
+    row = draw(4, hop.num_rows) if scales in ("row", "both") else None
+    source = draw(5, hop.num_sources) if scales in ("source", "both") else None
+    results = []
+    for function in (scaled_sum, twin.scaled_sum):
+        x = draw(1, hop.num_sources, 5).requires_grad_()
+        out = function(x, hop, row, source)
+        out.backward(draw(9, *out.shape))
+        results.append((out, x.grad))
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+def test_attend_table_is_attend_of_the_unprojected_rows(kind):
+    """One head at a time, with values x and scores x . q: the twin never saw the table."""
+    hop, rows = hop_of(random_graph(1, width=5), kind)
+    q_source, q_row = draw(1, 3, 5), draw(2, 3, 5)
+    z = attend_table(rows, hop, q_source, q_row, 0.2)
+    x = rows.dense().double()
+    own = x[hop.first : hop.first + hop.num_rows]
+    for h in range(3):
+        scores = (x @ q_source[h, :, None], own @ q_row[h, :, None])
+        torch.testing.assert_close(z[h], twin.attend(x[:, None], *scores, hop, 0.2)[:, 0])
+
+
+@pytest.mark.parametrize("kind", HOPS)
+def test_neighbour_mean_equals_loops_and_is_0_for_isolated_nodes(kind):
+    hop, rows = hop_of(random_graph(1), kind)
+    x = rows.dense()
+    mean = neighbour_mean(x, hop)
+    assert np.abs(mean.numpy() - mean_loop(x.double().numpy(), hop)).max() <= 1e-6
+    isolated = hop.degrees == 0
+    assert isolated.any() and not isolated.all()
+    assert torch.equal(mean[isolated], torch.zeros(int(isolated.sum()), 6))
+
+
+def test_a_hop_without_any_edge():
+    graph = random_graph(1)
+    lonely = np.flatnonzero(graph.degrees() == 0)[:3]
+    hop = sample_block(graph, lonely, (5,), randomness.key(0)).hop(0)
+    assert hop.num_edges == 0
+    x = draw(1, 3, 4).requires_grad_()
+    neighbour_mean(x, hop).sum().backward()
+    assert torch.equal(x.grad, torch.zeros_like(x))
+    p, s_source, s_row = attend_inputs(hop)
+    torch.testing.assert_close(attend(p, s_source, s_row, hop, 0.2), p)  # each attends to itself alone
+
+
+def test_gradients_of_layouts_that_are_not_contiguous():
+    hop, _ = hop_of(random_graph(1), "whole")
+    results = []
+    for function in (scaled_sum, twin.scaled_sum):
+        x = draw(1, 5, hop.num_sources).requires_grad_()
+        function(x.t(), hop).t().sum(0).square().sum().backward()
+        results.append(x.grad)
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("name", ["mean", "sparse product"])
+def test_threads_do_not_change_a_bit(name, restore_threads):
+    graph = random_graph(0, nodes=900, edges=12_000, width=40, sparse=True)
+    hop, rows = hop_of(graph, "whole")
+
+    def run(threads):
+        torch.set_num_threads(threads)
+        x = draw(1, *((900, 40) if name == "mean" else (48, 40)), dtype=torch.float32).requires_grad_()
+        out = neighbour_mean(x, hop) if name == "mean" else rows.product(x)
+        out.backward(draw(2, *out.shape, dtype=torch.float32))
+        return out, x.grad
+
+    for threads in (2, 3):
+        for a, b in zip(run(1), run(threads), strict=True):
+            assert torch.equal(a, b)
