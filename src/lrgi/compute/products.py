@@ -1,36 +1,58 @@
-"""Matrix products of a layer or predictor: y = x W^T + b, optionally followed by ReLU.
+"""Matrix products of layers and predictors: y = activation(x W^T + b + plus), cut by rows among lanes.
 
 On x86 CPUs torch sends float32 products to MKL, which does not use AVX-512 on AMD machines and there
 reaches less than half of what oneDNN does; torch ships both. So products go to oneDNN where torch
-exposes it and to `torch.nn.functional.linear` elsewhere (CUDA, float64, other builds). oneDNN cuts
-the rows and columns of the result among threads and never its sums, so the thread count does not
-change the bits (tests/compute/test_products.py).
+exposes it, and to `torch.nn.functional.linear` elsewhere (CUDA, float64, other builds).
 
-Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16 and sums stay float32.
+Each task takes its rows through product, addition and activation while they are in its core's cache,
+and keeps its own partial sum for the weight's gradient (see `threads.py`).
+
+Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16; sums, outputs and
+gradients stay float32.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lrgi.compute.threads import row_tasks, run_tasks
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False) -> Tensor:
-    """`x` [M, d] times `weight` [D, d] transposed, plus `bias` [D]; float32 (or float64) [M, D]."""
-    kind = x.device.type
-    bf16 = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16
-    if x.dtype == torch.float64 or (kind != "cpu" and not bf16):
-        y = functional.linear(x, weight, bias)
-        return functional.relu(y) if relu else y
-    result: Tensor = _Linear.apply(x, weight, bias, relu, bf16)  # type: ignore[no-untyped-call]
+Activation = Literal["none", "relu", "elu"]
+
+_CHUNK = 1024  # rows that a task takes at once: a few hundred kB, which a core's own cache holds
+
+
+def linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    plus: Tensor | None = None,
+    activation: Activation = "none",
+) -> Tensor:
+    """activation(x [M, d] times weight [D, d] transposed + bias [D] + plus [M, D]): [M, D]."""
+    bf16 = bf16_products(x.device.type)
+    if x.device.type != "cpu":
+        if bf16:
+            y = functional.linear(x, weight, bias).float()
+        else:
+            y = functional.linear(x, weight, bias)
+        return activate(y if plus is None else y + plus, activation)
+    result: Tensor = _Linear.apply(x, weight, bias, plus, activation, bf16)  # type: ignore[no-untyped-call]
     return result
 
 
+def bf16_products(kind: str) -> bool:
+    """Whether operands are to be rounded to bf16: inside a bf16 autocast for this kind of device."""
+    return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16
+
+
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """`a` [M, k] times `b` [k, N] in full precision, without a gradient of its own."""
+    """a [M, k] times b [k, N] on the calling thread, in the operands' precision; no gradient."""
     if _onednn(a, b):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.t(), None, "none", [], "")
         return result
@@ -38,70 +60,132 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return a @ b
 
 
-def head_products(z: Tensor, weight: Tensor) -> Tensor:
-    """Per head h, z[h] [M, d] times weight[h] [C, d] transposed, side by side: [M, H * C]."""
-    bf16 = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
-    result: Tensor = _HeadProducts.apply(z, weight, bf16)  # type: ignore[no-untyped-call]
-    return result
+def gram(x: Tensor) -> Tensor:
+    """x^T x [D, D] for x [M, D], summed over tasks of rows; no gradient."""
+    if x.device.type != "cpu":
+        return matmul(x.t(), x)
+    ranges = row_tasks(len(x))
+    parts = [x.new_empty(0)] * len(ranges)
+
+    def task(i: int) -> None:
+        rows = x[ranges[i][0] : ranges[i][1]]
+        parts[i] = matmul(rows.t(), rows)
+
+    run_tasks(task, len(ranges))
+    return _add_up(parts)
 
 
-class _HeadProducts(torch.autograd.Function):
-    """One function for all heads, since slicing z would make autograd add up whole tables of zeros."""
+def by_rows(x: Tensor, b: Tensor) -> Tensor:
+    """x [M, k] times b [k, N], cut by rows among lanes; no gradient."""
+    if x.device.type != "cpu":
+        return matmul(x, b)
+    out = x.new_empty(len(x), b.shape[1])
 
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, weight: Tensor, bf16: bool) -> Tensor:
-        if bf16:
-            z, weight = z.bfloat16(), weight.bfloat16()
-        heads, width, _ = weight.shape
-        out = torch.empty(z.shape[1], heads * width, dtype=torch.float32 if bf16 else z.dtype)
-        for h in range(heads):
-            out[:, h * width : (h + 1) * width] = matmul(z[h], weight[h].t())
-        ctx.save_for_backward(z, weight)
-        return out
+    def task(i: int) -> None:
+        for rows in _chunks(*ranges[i]):
+            out[rows] = matmul(x[rows], b)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        z, weight = ctx.saved_tensors
-        heads, width, _ = weight.shape
-        per_head = grad.to(z.dtype).view(-1, heads, width).transpose(0, 1)
-        d_z = torch.bmm(per_head, weight).to(grad.dtype)
-        d_weight = torch.stack([matmul(per_head[h].t(), z[h]) for h in range(heads)])
-        return d_z, d_weight.to(grad.dtype), None
+    ranges = row_tasks(len(x))
+    run_tasks(task, len(ranges))
+    return out
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, bf16: bool
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        plus: Tensor | None,
+        activation: Activation,
+        bf16: bool,
     ) -> Tensor:
-        if bf16:
-            x, weight = x.bfloat16(), weight.bfloat16()
-        y = _affine(x, weight, bias, relu)
-        ctx.save_for_backward(x, weight, y if relu else None)
-        ctx.has_bias, ctx.relu = bias is not None, relu
+        y = torch.empty(len(x), len(weight), dtype=x.dtype)
+        operand = weight.bfloat16() if bf16 else weight
+        ranges = row_tasks(len(x))
+
+        def task(i: int) -> None:
+            for rows in _chunks(*ranges[i]):
+                part = affine(x[rows].to(operand.dtype), operand, bias)
+                if plus is not None:
+                    part += plus[rows]
+                y[rows] = _activate_(part, activation)
+
+        run_tasks(task, len(ranges))
+        ctx.save_for_backward(x, weight, y if activation != "none" else None)
+        ctx.given = (bias is not None, plus is not None, activation, bf16)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, y = ctx.saved_tensors
-        if ctx.relu:
-            grad = torch.ops.aten.threshold_backward(grad, y, 0)
-        needs_x, needs_weight, needs_bias = ctx.needs_input_grad[:3]
-        d_bias = grad.sum(0) if ctx.has_bias and needs_bias else None
-        grad = grad.to(x.dtype)
-        d_x = matmul(grad, weight).float() if needs_x else None
-        d_weight = matmul(grad.t(), x).float() if needs_weight else None
-        return d_x, d_weight, d_bias, None, None
+        has_bias, has_plus, activation, bf16 = ctx.given
+        ranges = row_tasks(len(x))
+        d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        d_y = torch.empty_like(grad) if has_plus and activation != "none" else None
+        operand = weight.bfloat16() if bf16 else weight
+        d_weights, d_biases = [weight] * len(ranges), [weight] * len(ranges)
+
+        def task(i: int) -> None:
+            for number, rows in enumerate(_chunks(*ranges[i])):
+                d = grad[rows] if y is None else activation_backward(grad[rows], y[rows], activation)
+                narrow = d.to(operand.dtype)
+                if d_y is not None:
+                    d_y[rows] = d
+                if d_x is not None:
+                    d_x[rows] = matmul(narrow, operand)
+                d_weight, d_bias = matmul(narrow.t(), x[rows].to(operand.dtype)).to(x.dtype), d.sum(0)
+                d_weights[i] = d_weight if number == 0 else d_weights[i].add_(d_weight)
+                d_biases[i] = d_bias if number == 0 else d_biases[i].add_(d_bias)
+
+        run_tasks(task, len(ranges))
+        d_plus = (grad if d_y is None else d_y) if has_plus else None
+        return d_x, _add_up(d_weights), _add_up(d_biases) if has_bias else None, d_plus, None, None
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b on the calling thread, no gradient; bf16 operands give a float32 result."""
     if _onednn(x, weight):
         narrow = bias if bias is None else bias.to(x.dtype)
-        attr = "relu" if relu else "none"
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, narrow, attr, [], "")
-        return y.float()
-    y = functional.linear(x, weight, bias if bias is None else bias.to(x.dtype)).float()
-    return functional.relu(y) if relu else y
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, narrow, "none", [], "")
+    else:
+        y = functional.linear(x, weight, bias if bias is None else bias.to(x.dtype))
+    return y.float() if y.dtype == torch.bfloat16 else y
+
+
+def activation_backward(grad: Tensor, y: Tensor, activation: Activation) -> Tensor:
+    """The gradient before the activation, from that behind it and the activation's result y."""
+    if activation == "relu":
+        return torch.ops.aten.threshold_backward(grad, y, 0)  # type: ignore[no-any-return]
+    if activation == "elu":
+        return torch.ops.aten.elu_backward(grad, 1.0, 1.0, 1.0, True, y)  # type: ignore[no-any-return]
+    return grad
+
+
+def activate(y: Tensor, activation: Activation) -> Tensor:
+    """The activation, differentiable."""
+    if activation == "none":
+        return y
+    return functional.relu(y) if activation == "relu" else functional.elu(y)
+
+
+def _activate_(y: Tensor, activation: Activation) -> Tensor:
+    """In place."""
+    if activation == "none":
+        return y
+    return y.relu_() if activation == "relu" else functional.elu(y, inplace=True)
+
+
+def _chunks(start: int, stop: int) -> list[slice]:
+    return [slice(a, min(a + _CHUNK, stop)) for a in range(start, max(stop, start + 1), _CHUNK)]
+
+
+def _add_up(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def _onednn(a: Tensor, b: Tensor) -> bool:

@@ -1,57 +1,114 @@
-"""One pool of threads for compiled kernels, as wide as torch's own.
+"""Lanes: the threads that share a step's work, each of them a single thread to torch.
 
-Work is cut into tasks whose borders depend on the problem only, never on the number of threads, and
-every task writes to its own place. So any number of threads gives the same bits. The threads sleep
-while they wait: a pool that spins beside a busy neighbour slows everything on a small machine.
+A step is a chain of short operations. If each of them is cut among OpenMP's threads, as torch does, a
+step waits at a hundred barriers; on a small machine beside a busy neighbour every one of them waits for
+a thread that is not running, and a pool that spins meanwhile makes it worse (measured: ten times slower).
+So work is cut once, by rows, into a few tasks that run a whole piece of the step each on one core.
+
+Task borders depend on the problem only, never on the number of threads, every task writes to its own
+place, and partial sums are added in the order of the tasks. So any number of threads gives the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import torch
 
+_lanes_in_use = 0  # 0: as many as torch has threads
 
-def run_tasks(task: Callable[[int], None], count: int) -> None:
-    """Call `task(0) .. task(count - 1)`, spread over `torch.get_num_threads()` threads.
+MOST_TASKS = 8  # partial sums are kept per task, so there are not many
 
-    The task must release the GIL for most of its time (numba with nogil=True does).
+
+@contextmanager
+def lanes() -> Iterator[int]:
+    """Within it, torch's own operations use one thread and tasks as many lanes as torch had threads."""
+    global _lanes_in_use
+    before, threads = _lanes_in_use, torch.get_num_threads()
+    _lanes_in_use = before or threads
+    _pool(os.getpid(), _lanes_in_use)
+    torch.set_num_threads(1)
+    try:
+        yield _lanes_in_use
+    finally:
+        _lanes_in_use = before
+        torch.set_num_threads(threads)
+
+
+def run_tasks(task: Callable[[int], None], tasks: int) -> None:
+    """Call `task(0) .. task(tasks - 1)`, spread over the lanes; the first exception is raised here.
+
+    A task spends its time outside the GIL: compiled kernels and torch operations do.
     """
-    threads = min(torch.get_num_threads(), count)
-    if threads <= 1:
-        for i in range(count):
+    width = min(_lanes_in_use or torch.get_num_threads(), tasks)
+    if width <= 1:
+        for i in range(tasks):
             task(i)
         return
+    numbers = count()  # `next` on it is atomic: a lane that is held up takes fewer tasks
 
-    def every(lane: int) -> None:
-        for i in range(lane, count, threads):
+    def lane() -> None:
+        while (i := next(numbers)) < tasks:
             task(i)
 
-    helpers: list[Future[None]] = [_pool(threads - 1).submit(every, lane) for lane in range(1, threads)]
-    every(0)
-    for helper in helpers:
-        helper.result()
+    pool = _pool(os.getpid(), _lanes_in_use or torch.get_num_threads())
+    running: list[Future[None]] = [pool.submit(lane) for _ in range(width)]
+    for future in running:
+        future.result()
 
 
-def run_ranges(task: Callable[[int, int], None], total: int, size: int) -> None:
-    """Call `task(start, stop)` for consecutive ranges of at most `size` that cover `range(total)`."""
-    borders = [*range(0, total, size), total]
-    run_tasks(lambda i: task(borders[i], borders[i + 1]), len(borders) - 1)
+def row_tasks(rows: int, least: int = 256) -> list[tuple[int, int]]:
+    """Ranges of about equally many rows: at most MOST_TASKS, and none of much fewer than `least`."""
+    parts = max(1, min(MOST_TASKS, rows // least))
+    borders = [rows * i // parts for i in range(parts + 1)]
+    return list(pairwise(borders))
 
 
-def weighted_ranges(cumulative: np.ndarray, parts: int) -> list[tuple[int, int]]:
-    """Cut rows into at most `parts` ranges of about equal weight; `cumulative` is 0 followed by running sums."""
-    total = int(cumulative[-1]) - int(cumulative[0])
-    goals = int(cumulative[0]) + (total * np.arange(parts + 1, dtype=np.float64) / parts).astype(np.int64)
-    cuts = np.searchsorted(cumulative, goals, side="left")
-    cuts[0], cuts[-1] = 0, len(cumulative) - 1
-    return [(int(a), int(b)) for a, b in pairwise(np.maximum.accumulate(cuts)) if b > a]
+def weighted_tasks(cumulative: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of rows of about equal weight; `cumulative` is a running sum with one entry more than rows.
+
+    A row counts as one on top of its weight, so that rows without weight are spread too.
+    """
+    rows = len(cumulative) - 1
+    weights = cumulative.astype(np.int64) - int(cumulative[0]) + np.arange(rows + 1)
+    goals = int(weights[-1]) * np.arange(MOST_TASKS + 1) // MOST_TASKS
+    cuts = np.searchsorted(weights, goals, side="left")
+    cuts[0], cuts[-1] = 0, rows
+    return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]
 
 
-@lru_cache(maxsize=4)
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="lrgi-kernel")
+def run_ranges(task: Callable[[int, int], None], total: int, least: int) -> None:
+    """Call `task(start, stop)` for ranges that cover `range(total)`, none of much fewer than `least`."""
+    ranges = row_tasks(total, least)
+    run_tasks(lambda i: task(*ranges[i]), len(ranges))
+
+
+@lru_cache(maxsize=2)
+def _pool(process: int, width: int) -> ThreadPoolExecutor:
+    """One pool per process (a forked child has none of its parent's threads) and width."""
+    before = torch.get_num_threads()
+    pool = ThreadPoolExecutor(width, "lrgi-lane", initializer=_enter_lane)
+    # torch's setting is partly per thread, partly global: let every lane set its own, then restore ours.
+    for ready in [pool.submit(_settle, width) for _ in range(width)]:
+        ready.result()
+    torch.set_num_threads(before)
+    return pool
+
+
+def _enter_lane() -> None:
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)  # a thread begins with it on, and two lanes would record one graph at once
+
+
+def _settle(width: int) -> None:
+    """Keeps a lane busy for a moment, so that the pool starts all of its threads."""
+    del width
+    import time
+
+    time.sleep(0.002)

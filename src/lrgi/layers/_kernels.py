@@ -11,6 +11,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from lrgi.compute.prefetch import prefetch_row
+
+# How many edges ahead of the present one rows are asked for; the edges of all rows are one stream.
+_AHEAD = 16
+
 # Sums may be reordered into vector lanes and fused; NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -22,7 +27,7 @@ def _leaky(e, slope):
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
-    """z[h, r] = sum_j a_rjh x_j over r's neighbours and r itself, rows read straight from `table`.
+    """z[h, r - start] = sum_j a_rjh x_j over r's neighbours and r itself, rows read straight from `table`.
 
     hop = (indptr, indices, first); queries = (q_source [H, d], q_row [H, d]); span = (start, stop).
     alpha [R + E, H]: row r's own weight first, then its neighbours', from indptr[r] - indptr[0] + r.
@@ -30,12 +35,15 @@ def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
     indptr, indices, first = hop
     q_source, q_row = queries
     heads, width = q_source.shape
+    end = indptr[span[1]]
     own = np.empty(heads, table.dtype)
     top = np.empty(heads, table.dtype)
     for r in range(span[0], span[1]):
         begin = indptr[r]
         count = indptr[r + 1] - begin + 1
         at = begin - indptr[0] + r
+        if r + 1 < span[1]:
+            prefetch_row(table, nodes[first + r + 1])
         me = table[nodes[first + r]]
         for h in range(heads):
             s = table.dtype.type(0)
@@ -44,6 +52,8 @@ def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
             own[h] = s
             top[h] = -np.inf
         for i in range(count):
+            if begin + i + _AHEAD < end:
+                prefetch_row(table, nodes[indices[begin + i + _AHEAD]])
             x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
             for h in range(heads):
                 s = table.dtype.type(0)
@@ -60,21 +70,26 @@ def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
                 alpha[at + i, h] = a if raw > 0 else -a
             for i in range(count):
                 alpha[at + i, h] /= total
-            z[h, r, :] = 0
+            z[h, r - span[0], :] = 0
         for i in range(count):
             x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
             for h in range(heads):
                 a = abs(alpha[at + i, h])
                 for k in range(width):
-                    z[h, r, k] += a * x[k]
+                    z[h, r - span[0], k] += a * x[k]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def attend_table_backward(table, nodes, hop, slope, span, d_z, alpha, d_queries):
-    """Adds to d_queries = (d_q_source [H, d], d_q_row [H, d]) what rows[start:stop] contribute."""
+def attend_table_backward(table, nodes, hop, slope, span, both_z, alpha, d_queries):
+    """Adds to d_queries = (d_q_source [H, d], d_q_row [H, d]) what rows[start:stop] contribute.
+
+    both_z = (z, d_z) [H, stop - start, d]: z is computed once more, which costs less than having kept it.
+    """
+    z, d_z = both_z
     indptr, indices, first = hop
     d_source, d_row = d_queries
     heads, width = d_source.shape
+    end = indptr[span[1]]
     most = 1
     for r in range(span[0], span[1]):
         most = max(most, indptr[r + 1] - indptr[r] + 1)
@@ -83,13 +98,17 @@ def attend_table_backward(table, nodes, hop, slope, span, d_z, alpha, d_queries)
         begin = indptr[r]
         count = indptr[r + 1] - begin + 1
         at = begin - indptr[0] + r
+        if r + 1 < span[1]:
+            prefetch_row(table, nodes[first + r + 1])
         me = table[nodes[first + r]]
         for i in range(count):
+            if begin + i + _AHEAD < end:
+                prefetch_row(table, nodes[indices[begin + i + _AHEAD]])
             x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
             for h in range(heads):
                 s = table.dtype.type(0)
                 for k in range(width):
-                    s += d_z[h, r, k] * x[k]
+                    s += d_z[h, r - span[0], k] * x[k]
                 d_alpha[i, h] = s
         for h in range(heads):
             mean = table.dtype.type(0)
@@ -104,12 +123,15 @@ def attend_table_backward(table, nodes, hop, slope, span, d_z, alpha, d_queries)
                 total += d_logit
             for k in range(width):
                 d_row[h, k] += total * me[k]
+                z[h, r - span[0], k] = 0
         for i in range(count):
             x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
             for h in range(heads):
                 g = d_alpha[i, h]
+                a = abs(alpha[at + i, h])
                 for k in range(width):
                     d_source[h, k] += g * x[k]
+                    z[h, r - span[0], k] += a * x[k]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
@@ -121,6 +143,7 @@ def attend(p, scores, hop, slope, span, out, alpha):
     indptr, indices, first = hop
     s_source, s_row = scores
     heads, width = p.shape[1], p.shape[2]
+    end = indptr[span[1]]
     for r in range(span[0], span[1]):
         begin = indptr[r]
         count = indptr[r + 1] - begin + 1
@@ -143,6 +166,8 @@ def attend(p, scores, hop, slope, span, out, alpha):
                 alpha[at + i, h] /= total
         out[r] = 0
         for i in range(count):
+            if begin + i + _AHEAD < end:
+                prefetch_row(p, indices[begin + i + _AHEAD])
             j = me if i == 0 else indices[begin + i - 1]
             for h in range(heads):
                 a = abs(alpha[at + i, h])
@@ -155,11 +180,14 @@ def attend_backward_rows(p, hop, slope, span, d_out, alpha, d_logit, d_row):
     """d_logit [R + E, H] per edge and d_row [R, H], from d_out [R, H, C]."""
     indptr, indices, first = hop
     heads, width = p.shape[1], p.shape[2]
+    end = indptr[span[1]]
     for r in range(span[0], span[1]):
         begin = indptr[r]
         count = indptr[r + 1] - begin + 1
         at = begin - indptr[0] + r
         for i in range(count):
+            if begin + i + _AHEAD < end:
+                prefetch_row(p, indices[begin + i + _AHEAD])
             j = first + r if i == 0 else indices[begin + i - 1]
             for h in range(heads):
                 s = p.dtype.type(0)
@@ -190,12 +218,15 @@ def attend_backward_sources(transposed, hop, span, d_out, edge_values, d_p, d_so
     indptr, _, first = hop
     alpha, d_logit = edge_values
     heads, width = d_p.shape[1], d_p.shape[2]
+    end = starts[span[1]]
     for j in range(span[0], span[1]):
         d_p[j] = 0
         d_source[j] = 0
         itself = j - first
         loops = 1 if 0 <= itself < len(indptr) - 1 else 0
         for i in range(starts[j] - loops, starts[j + 1]):
+            if i + _AHEAD < end:
+                prefetch_row(d_out, rows[i + _AHEAD])
             if i < starts[j]:
                 r = itself
                 at = indptr[r] - indptr[0] + r
@@ -218,9 +249,13 @@ def scaled_sum(x, nodes, adjacency, scales, span, out):
     indptr, indices = adjacency
     row_scale, source_scale = scales
     width = x.shape[1]
+    end = indptr[span[1]]
     for r in range(span[0], span[1]):
         out[r] = 0
         for e in range(indptr[r], indptr[r + 1]):
+            if e + _AHEAD < end:
+                ahead = indices[e + _AHEAD]
+                prefetch_row(x, nodes[ahead] if len(nodes) > 0 else ahead)
             j = indices[e]
             row = x[nodes[j]] if len(nodes) > 0 else x[j]
             if len(source_scale) > 0:

@@ -8,28 +8,32 @@ copy of its inputs, writes no message per edge, and projects only the rows it ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lrgi.compute.threads import run_tasks, weighted_ranges
+from lrgi.compute.products import bf16_products, matmul
+from lrgi.compute.threads import run_tasks, weighted_tasks
 from lrgi.graph.features import DenseTable
 from lrgi.layers import _kernels, twin
 from lrgi.layers.rows import NO_NODES, Rows, frozen
 from lrgi.sampling.block import Hop
 
-_TASKS = 8  # per kernel call; more than any laptop's cores would gain little, fewer would unbalance
+_CACHE_FLOATS = 1 << 17  # of z at a time: half a megabyte, so that z and its gradient fit a core's cache
+_LEAST_ROWS = 64
 _NO_SCALE = np.empty(0, np.float32)
 
 
-def attend_table(rows: Rows, hop: Hop, q_source: Tensor, q_row: Tensor, slope: float) -> Tensor:
-    """z [H, R, d]: per head, the attention-weighted mean of each row's own and neighbours' table rows.
+def attend_table(rows: Rows, hop: Hop, weight: Tensor, queries: tuple[Tensor, Tensor], slope: float) -> Tensor:
+    """[R, H * C]: per head, the attention-weighted mean z of table rows, times weight[h] [C, d] transposed.
 
-    The logit of edge j -> r in head h is leaky_relu(x_j . q_source[h] + x_r . q_row[h]).
+    The logit of edge j -> r in head h is leaky_relu(x_j . q_source[h] + x_r . q_row[h]), queries both [H, d].
     """
-    result: Tensor = _AttendTable.apply(q_source, q_row, rows, hop, slope)  # type: ignore[no-untyped-call]
+    bf16 = bf16_products("cpu")
+    result: Tensor = _AttendTable.apply(weight, *queries, rows, hop, slope, bf16)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -61,35 +65,74 @@ def neighbour_mean(x: Tensor, hop: Hop) -> Tensor:
 
 
 class _AttendTable(torch.autograd.Function):
+    """Rows go through attention and projection a few at a time: z stays in a core's cache, both ways."""
+
     @staticmethod
     def forward(
-        ctx: Any, q_source: Tensor, q_row: Tensor, rows: Rows, hop: Hop, slope: float
+        ctx: Any,
+        weight: Tensor,
+        q_source: Tensor,
+        q_row: Tensor,
+        rows: Rows,
+        hop: Hop,
+        slope: float,
+        bf16: bool,
     ) -> Tensor:
-        heads, width = q_source.shape
-        z = torch.empty(heads, hop.num_rows, width, dtype=q_source.dtype)
-        alpha = np.empty((hop.num_rows + hop.num_edges, heads), z.numpy().dtype)
-        reading = _table_arrays(rows, hop, alpha.dtype)
-        queries, out, flat = (frozen(q_source), frozen(q_row)), z.numpy(), alpha.dtype.type(slope)
-        _over_rows(hop, lambda span: _kernels.attend_table(*reading, queries, flat, span, out, alpha))
-        ctx.rows, ctx.hop, ctx.slope, ctx.alpha, ctx.width = rows, hop, slope, alpha, width
-        return z
+        heads, width, _ = weight.shape
+        out = torch.empty(hop.num_rows, heads * width, dtype=weight.dtype)
+        alpha = np.empty((hop.num_rows + hop.num_edges, heads), out.numpy().dtype)
+        reading, flat = _table_arrays(rows, hop, alpha.dtype), alpha.dtype.type(slope)
+        queries, operand = (frozen(q_source), frozen(q_row)), weight.bfloat16() if bf16 else weight
+
+        def task(start: int, stop: int) -> None:
+            z = _z_buffer(weight)
+            z_array = z.numpy()
+            for a, b in _few_rows(start, stop, z):
+                _kernels.attend_table(*reading, queries, flat, (a, b), z_array, alpha)
+                for h in range(heads):
+                    narrow = z[h, : b - a].to(operand.dtype)
+                    out[a:b, h * width : (h + 1) * width] = matmul(narrow, operand[h].t())
+
+        _over_rows(hop.indptr, task)
+        ctx.save_for_backward(weight)
+        ctx.given = (rows, hop, flat, alpha, operand)
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        hop, alpha = ctx.hop, frozen(ctx.alpha)
-        reading = _table_arrays(ctx.rows, hop, alpha.dtype)
-        d_z, flat = frozen(grad.contiguous()), alpha.dtype.type(ctx.slope)
-        # A partial sum per task, added in order: the same bits for any number of threads.
-        parts = np.zeros((_TASKS, 2, alpha.shape[1], ctx.width), alpha.dtype)
-        spans = weighted_ranges(hop.indptr, _TASKS)
+        (weight,) = ctx.saved_tensors
+        rows, hop, flat, alpha, operand = ctx.given
+        heads, width, in_dim = weight.shape
+        reading, alpha = _table_arrays(rows, hop, alpha.dtype), frozen(alpha)
+        spans = weighted_tasks(hop.indptr)
+        d_queries = np.zeros((len(spans), 2, heads, in_dim), alpha.dtype)
+        d_weights = weight.new_zeros(len(spans), heads, width, in_dim)
 
         def task(i: int) -> None:
-            d_queries = (parts[i, 0], parts[i, 1])
-            _kernels.attend_table_backward(*reading, flat, spans[i], d_z, alpha, d_queries)
+            z, d_z = _z_buffer(weight), _z_buffer(weight)
+            both_z, sums = (z.numpy(), d_z.numpy()), (d_queries[i, 0], d_queries[i, 1])
+            for a, b in _few_rows(*spans[i], z):
+                per_head = grad[a:b].to(operand.dtype).view(b - a, heads, width).transpose(0, 1)
+                for h in range(heads):
+                    d_z[h, : b - a] = matmul(per_head[h], operand[h])
+                _kernels.attend_table_backward(*reading, flat, (a, b), both_z, alpha, sums)
+                for h in range(heads):
+                    d_weights[i, h] += matmul(per_head[h].t(), z[h, : b - a].to(operand.dtype))
 
         run_tasks(task, len(spans))
-        total = torch.from_numpy(parts.sum(axis=0))
-        return total[0], total[1], None, None, None
+        total = torch.from_numpy(d_queries.sum(axis=0))
+        return d_weights.sum(0), total[0], total[1], None, None, None, None
+
+
+def _z_buffer(weight: Tensor) -> Tensor:
+    heads, _, in_dim = weight.shape
+    few = max(_LEAST_ROWS, _CACHE_FLOATS // (heads * in_dim))
+    return torch.empty(heads, few, in_dim, dtype=weight.dtype)
+
+
+def _few_rows(start: int, stop: int, z: Tensor) -> list[tuple[int, int]]:
+    few = z.shape[1]
+    return [(a, min(a + few, stop)) for a in range(start, stop, few)]
 
 
 class _Attend(torch.autograd.Function):
@@ -103,7 +146,10 @@ class _Attend(torch.autograd.Function):
         values, reading, result = frozen(p), _hop_arrays(hop), out.numpy()
         scores = (frozen(s_source.contiguous()), frozen(s_row.contiguous()))
         flat = alpha.dtype.type(slope)
-        _over_rows(hop, lambda span: _kernels.attend(values, scores, reading, flat, span, result, alpha))
+        _over_rows(
+            hop.indptr,
+            lambda a, b: _kernels.attend(values, scores, reading, flat, (a, b), result, alpha),
+        )
         ctx.save_for_backward(p)
         ctx.hop, ctx.alpha, ctx.slope = hop, alpha, slope
         return out
@@ -118,16 +164,16 @@ class _Attend(torch.autograd.Function):
         d_row_out = d_row.numpy()
         backward_rows = _kernels.attend_backward_rows
         _over_rows(
-            hop, lambda span: backward_rows(values, reading, flat, span, d_out, alpha, d_logit, d_row_out)
+            hop.indptr,
+            lambda a, b: backward_rows(values, reading, flat, (a, b), d_out, alpha, d_logit, d_row_out),
         )
         d_p, d_source = torch.empty_like(p), torch.empty(*p.shape[:2], dtype=p.dtype)
         results, edge_values = (d_p.numpy(), d_source.numpy()), (alpha, frozen(d_logit))
         transposed = tuple(frozen(a) for a in hop.transposed)
         backward_sources = _kernels.attend_backward_sources
-        spans = weighted_ranges(hop.transposed[0], _TASKS)
-        run_tasks(
-            lambda i: backward_sources(transposed, reading, spans[i], d_out, edge_values, *results),
-            len(spans),
+        _over_rows(
+            hop.transposed[0],
+            lambda a, b: backward_sources(transposed, reading, (a, b), d_out, edge_values, *results),
         )
         return d_p, d_source, d_row, None, None
 
@@ -155,9 +201,9 @@ def _sum_over(
     none = _NO_SCALE.astype(values.dtype)
     scales = tuple(frozen(none if s is None else s.contiguous()) for s in (row_scale, source_scale))
     reading, nodes = tuple(frozen(a) for a in adjacency), frozen(NO_NODES)
-    spans = weighted_ranges(adjacency[0], _TASKS)
-    run_tasks(
-        lambda i: _kernels.scaled_sum(values, nodes, reading, scales, spans[i], result), len(spans)
+    _over_rows(
+        adjacency[0],
+        lambda a, b: _kernels.scaled_sum(values, nodes, reading, scales, (a, b), result),
     )
     return out
 
@@ -172,7 +218,7 @@ def _table_arrays(rows: Rows, hop: Hop, dtype: np.dtype[Any]) -> tuple[Any, ...]
     return frozen(np.asarray(rows.table.array, dtype)), frozen(nodes), _hop_arrays(hop)
 
 
-def _over_rows(hop: Hop, kernel: Any) -> None:
-    """Call `kernel((start, stop))` for ranges of rows of about equal numbers of edges."""
-    spans = weighted_ranges(hop.indptr, _TASKS)
-    run_tasks(lambda i: kernel(spans[i]), len(spans))
+def _over_rows(cumulative: np.ndarray, kernel: Callable[[int, int], None]) -> None:
+    """Call `kernel(start, stop)` for ranges of rows of about equal numbers of edges."""
+    spans = weighted_tasks(cumulative)
+    run_tasks(lambda i: kernel(*spans[i]), len(spans))

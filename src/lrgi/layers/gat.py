@@ -10,9 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from lrgi.compute.products import linear
 from lrgi.errors import InputError
 from lrgi.graph.features import DenseTable
 from lrgi.layers.aggregate import attend, attend_table
@@ -80,15 +78,14 @@ class GATLayer(GraphLayer):
         # Not einsum: autocast would make the queries bf16, which the kernel does not read.
         q_source = (per_head * self.source[..., None]).sum(1)
         q_row = (per_head * self.target[..., None]).sum(1)
-        z = attend_table(x, hop, q_source, q_row, self.slope)
-        return torch.cat([linear(z[h], per_head[h]) for h in range(self.heads)], dim=1)
+        return attend_table(x, hop, per_head, (q_source, q_row), self.slope)
 
     def _project(self, x: Rows | Tensor) -> tuple[Tensor, Tensor, Tensor]:
         p = product(x, self.weight).view(-1, self.heads, self.out_dim // self.heads)
         return p, (p * self.source).sum(-1), (p * self.target).sum(-1)
 
     def _finish(self, attended: Tensor, own: Rows | Tensor) -> Tensor:
-        return functional.elu(attended + self.bias + product(own, self.skip))
+        return product(own, self.skip, self.bias, plus=attended, activation="elu")
 
     def _aggregates_first(self, x: Rows, hop: Hop) -> bool:
         """Multiply-adds of a forward and backward pass, either way."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from lrgi.layers.aggregate import scaled_sum
 from lrgi.layers.layer import GraphLayer, glorot_, own_rows, product
@@ -55,4 +54,4 @@ class GCNLayer(GraphLayer):
         source_scale = torch.from_numpy(scale).to(p.device, p.dtype)
         neighbours = scaled_sum(p, hop, row_scale, source_scale)
         own_share = p[rows] * (source_scale[rows] ** 2)[:, None]
-        return functional.elu(neighbours + own_share + self.bias + product(own, self.skip))
+        return product(own, self.skip, self.bias, plus=neighbours + own_share, activation="elu")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lrgi.compute.products import Activation, linear
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
 
@@ -54,11 +55,18 @@ def dense(x: Rows | Tensor) -> Tensor:
     return x.dense() if isinstance(x, Rows) else x
 
 
-def product(x: Rows | Tensor, weight: Tensor) -> Tensor:
-    """x W^T, sparse rows staying sparse."""
-    from lrgi.compute.products import linear
-
-    return x.product(weight) if isinstance(x, Rows) else linear(x, weight)
+def product(
+    x: Rows | Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    plus: Tensor | None = None,
+    activation: Activation = "none",
+) -> Tensor:
+    """activation(x W^T + bias + plus), as `linear`; sparse rows stay sparse."""
+    if isinstance(x, Rows):
+        return x.product(weight, bias, plus=plus, activation=activation)
+    return linear(x, weight, bias, plus=plus, activation=activation)
 
 
 def own_rows(x: Rows | Tensor, hop: Hop) -> Rows | Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrgi.compute.products import linear
+from lrgi.compute.products import Activation, activate, linear
 from lrgi.compute.threads import run_ranges, run_tasks
 from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.layers import _kernels
@@ -59,12 +59,20 @@ class Rows:
         ids = np.arange(self.count) if self.nodes is None else self.nodes
         return torch.from_numpy(self.table.rows(ids)).to(self.device)
 
-    def product(self, weight: Tensor) -> Tensor:
-        """The rows times `weight` [D, width] transposed: [count, D]; sparse rows are never made dense."""
-        if isinstance(self.table, SparseTable) and weight.device.type == "cpu":
-            result: Tensor = _SparseProduct.apply(weight.t().contiguous(), self)  # type: ignore[no-untyped-call]
-            return result
-        return linear(self.dense(), weight)
+    def product(
+        self,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        *,
+        plus: Tensor | None = None,
+        activation: Activation = "none",
+    ) -> Tensor:
+        """activation(rows W^T + bias + plus), W [D, width]: [count, D]; sparse rows are never made dense."""
+        if not isinstance(self.table, SparseTable) or weight.device.type != "cpu":
+            return linear(self.dense(), weight, bias, plus=plus, activation=activation)
+        y: Tensor = _SparseProduct.apply(weight.t().contiguous(), self)  # type: ignore[no-untyped-call]
+        y = y if bias is None else y + bias
+        return activate(y if plus is None else y + plus, activation)
 
 
 class _SparseProduct(torch.autograd.Function):

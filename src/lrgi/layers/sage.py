@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from lrgi.layers.aggregate import neighbour_mean
 from lrgi.layers.layer import GraphLayer, glorot_, own_rows, product
@@ -43,4 +42,4 @@ class SAGELayer(GraphLayer):
         return self._finish(neighbour_mean(sources[0], hop), own)
 
     def _finish(self, aggregate: Tensor, own: Rows | Tensor) -> Tensor:
-        return functional.elu(aggregate + self.bias + product(own, self.skip))
+        return product(own, self.skip, self.bias, plus=aggregate, activation="elu")

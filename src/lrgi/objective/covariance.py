@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrgi.compute.products import matmul
+from lrgi.compute.products import by_rows, gram
 
 
 def covariance(x: Tensor) -> Tensor:
-    """The sample covariance [D, D] of x [B, D], divided by B - 1; always a full-precision product."""
-    result: Tensor = _Gram.apply(x - x.mean(0))  # type: ignore[no-untyped-call]
-    return result / (len(x) - 1)
+    """The sample covariance [D, D] of x [B, D], divided by B - 1."""
+    centred = x - x.mean(0)
+    return gram(centred) / (len(x) - 1)
 
 
 def variance_term(c: Tensor) -> Tensor:
@@ -26,15 +26,27 @@ def covariance_term(c: Tensor) -> Tensor:
     return (c.square().sum() - c.diagonal().square().sum()) / len(c)
 
 
-class _Gram(torch.autograd.Function):
-    """x^T x, with the one product its gradient needs: x (G + G^T)."""
+def spread_terms(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(variance_term, covariance_term) of x's covariance, in one pass with the gradient written out.
+
+    With G = dL/dC, symmetric, and x centred, dL/dx = 2 x G / (B - 1), whose columns sum to zero already.
+    A dozen small operations of autograd would cost more than the products do.
+    """
+    variance, covariance_ = _SpreadTerms.apply(x)  # type: ignore[no-untyped-call]
+    return variance, covariance_
+
+
+class _SpreadTerms(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        centred = x - x.mean(0)
+        c = gram(centred).div_(len(x) - 1)
+        ctx.save_for_backward(centred, c)
+        return variance_term(c), covariance_term(c)
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return matmul(x.t(), x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return matmul(x, grad + grad.t())
+    def backward(ctx: Any, d_variance: Tensor, d_covariance: Tensor) -> Tensor:
+        centred, c = ctx.saved_tensors
+        d_c = c * d_covariance
+        d_c.diagonal().copy_((c.diagonal() - 1) * d_variance)
+        return by_rows(centred, d_c.mul_(4 / len(c) / (len(centred) - 1)))

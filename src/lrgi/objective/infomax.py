@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from torch import Tensor
+from torch.nn import functional
 
-from lrgi.objective.covariance import covariance, covariance_term, variance_term
+from lrgi.objective.covariance import spread_terms
 
 
 class Weights(NamedTuple):
@@ -40,9 +41,9 @@ class Terms(NamedTuple):
 
 def infomax_terms(u: Tensor, v: Tensor, u_from_v: Tensor, v_from_u: Tensor) -> Terms:
     """The terms of the symmetrised loss for local views u and global views v, all [B, D]."""
-    c_u, c_v = covariance(u), covariance(v)
+    (variance_u, covariance_u), (variance_v, covariance_v) = spread_terms(u), spread_terms(v)
     return Terms(
-        reconstruction=(u - u_from_v).square().mean() + (v - v_from_u).square().mean(),
-        variance=variance_term(c_u) + variance_term(c_v),
-        covariance=covariance_term(c_u) + covariance_term(c_v),
+        reconstruction=functional.mse_loss(u, u_from_v) + functional.mse_loss(v, v_from_u),
+        variance=variance_u + variance_v,
+        covariance=covariance_u + covariance_v,
     )

@@ -36,5 +36,5 @@ class _Network(nn.Module):
                 parameter.uniform_(-bound, bound, generator=random)
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = linear(x, self.weight_in, self.bias_in, relu=True)
+        hidden = linear(x, self.weight_in, self.bias_in, activation="relu")
         return linear(hidden, self.weight_out, self.bias_out)
