@@ -102,6 +102,7 @@ def _pool(process: int, width: int) -> ThreadPoolExecutor:
 
 
 def _enter_lane() -> None:
+    torch.get_num_threads()  # makes torch settle this thread's number now; later it would undo the next line
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)  # a thread begins with it on, and two lanes would record one graph at once
 
