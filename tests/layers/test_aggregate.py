@@ -28,8 +28,8 @@ def attend_inputs(hop, dtype=torch.float64, heads=2, width=3):
 @pytest.mark.parametrize("kind", HOPS)
 def test_gradcheck_of_attend_table(kind):
     hop, rows = small(kind)
-    queries = [draw(s, 2, 3).requires_grad_() for s in (1, 2)]
-    assert torch.autograd.gradcheck(lambda a, b: attend_table(rows, hop, a, b, 0.2), queries)
+    inputs = [t.requires_grad_() for t in (draw(0, 2, 4, 3), draw(1, 2, 3), draw(2, 2, 3))]
+    assert torch.autograd.gradcheck(lambda w, *q: attend_table(rows, hop, w, q, 0.2), inputs)
 
 
 @pytest.mark.parametrize("kind", HOPS)
@@ -88,16 +88,38 @@ def test_scaled_sum_equals_its_twin(kind, scales):
 
 
 @pytest.mark.parametrize("kind", HOPS)
-def test_attend_table_is_attend_of_the_unprojected_rows(kind):
-    """One head at a time, with values x and scores x . q: the twin never saw the table."""
+def test_attend_table_is_attend_of_the_projected_rows(kind):
+    """With values W x and scores x . q: the twin never saw the table."""
     hop, rows = hop_of(random_graph(1, width=5), kind)
-    q_source, q_row = draw(1, 3, 5), draw(2, 3, 5)
-    z = attend_table(rows, hop, q_source, q_row, 0.2)
-    x = rows.dense().double()
-    own = x[hop.first : hop.first + hop.num_rows]
-    for h in range(3):
-        scores = (x @ q_source[h, :, None], own @ q_row[h, :, None])
-        torch.testing.assert_close(z[h], twin.attend(x[:, None], *scores, hop, 0.2)[:, 0])
+    results = []
+    for through_table in (True, False):
+        weight, *queries = (t.requires_grad_() for t in (draw(0, 3, 4, 5), draw(1, 3, 5), draw(2, 3, 5)))
+        if through_table:
+            out = attend_table(rows, hop, weight, tuple(queries), 0.2)
+        else:
+            x = rows.dense().double()
+            own = x[hop.first : hop.first + hop.num_rows]
+            p = torch.einsum("sd,hcd->shc", x, weight)
+            out = twin.attend(p, x @ queries[0].t(), own @ queries[1].t(), hop, 0.2).flatten(1)
+        out.backward(draw(9, *out.shape))
+        results.append([out, weight.grad, *(q.grad for q in queries)])
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("rows_at_a_time", [1, 7, 64])
+def test_how_many_rows_share_a_cache_does_not_matter(rows_at_a_time, monkeypatch):
+    hop, rows = hop_of(random_graph(1, nodes=300, edges=2000, width=5), "whole")
+    results = []
+    for few in (1 << 20, rows_at_a_time):
+        monkeypatch.setattr("lrgi.layers.aggregate._CACHE_FLOATS", few * 3 * 5)
+        monkeypatch.setattr("lrgi.layers.aggregate._LEAST_ROWS", 1)
+        weight, *queries = (t.requires_grad_() for t in (draw(0, 3, 4, 5), draw(1, 3, 5), draw(2, 3, 5)))
+        out = attend_table(rows, hop, weight, tuple(queries), 0.2)
+        out.backward(draw(9, *out.shape))
+        results.append([out, weight.grad, *(q.grad for q in queries)])
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", HOPS)

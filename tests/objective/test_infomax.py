@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from lrgi.compute.threads import lanes
 from lrgi.objective.covariance import covariance
 from lrgi.objective.infomax import Weights, infomax_terms
 from reference.objective import covariance as covariance_loop
@@ -118,3 +119,26 @@ def test_shifting_the_views_changes_only_reconstruction():
     torch.testing.assert_close(one.variance, two.variance)
     torch.testing.assert_close(one.covariance, two.covariance)
     assert abs(float(one.reconstruction - two.reconstruction)) > 1
+
+
+def test_threads_do_not_change_a_bit_of_the_gradient(restore_threads):
+    def run(threads):
+        torch.set_num_threads(threads)
+        inputs = [view.float().requires_grad_() for view in views((900, 72))]
+        infomax_terms(*inputs).total(Weights(10, 5, 2)).backward()
+        return [t.grad for t in inputs]
+
+    one = run(1)
+    for threads in (2, 3):
+        assert all(torch.equal(a, b) for a, b in zip(one, run(threads), strict=True))
+
+
+def test_inside_lanes_threads_do_not_change_a_bit_of_the_terms(restore_threads):
+    """Outside of them torch cuts a mean among its threads, so the terms themselves may differ by a bit."""
+
+    def run(threads):
+        torch.set_num_threads(threads)
+        with lanes():
+            return infomax_terms(*(view.float() for view in views((900, 72))))
+
+    assert all(torch.equal(a, b) for a, b in zip(run(1), run(2), strict=True))
