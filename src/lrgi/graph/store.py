@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
+from lrgi.directory import new_directory, write_json
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, open_array, require_dtype, verify_array, write_array
 from lrgi.graph.features import DenseTable, SparseTable, Table
@@ -41,16 +40,8 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, overwrite: bool = 
     """
     final = Path(path).resolve()
     _check_target(final, overwrite)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
-    try:
-        fresh = workshop / "new"
-        fresh.mkdir()
+    with new_directory(final) as fresh:
         _write(graph, fresh)
-        _put_in_place(fresh, final, workshop / "old")
-    finally:
-        if final.exists() or not (workshop / "old").exists():  # never delete the only whole copy
-            shutil.rmtree(workshop, ignore_errors=True)
 
 
 def open_graph(path: str | os.PathLike[str]) -> Graph:
@@ -116,11 +107,7 @@ def _write(graph: Graph, directory: Path) -> None:
         "features": {"kind": kind, "columns": graph.num_features},
         "arrays": entries,
     }
-    with (directory / MANIFEST).open("w", encoding="utf-8") as file:
-        file.write(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    _flush_directory(directory)
+    write_json(directory / MANIFEST, manifest)
 
 
 def _arrays(graph: Graph) -> dict[str, npt.NDArray[Any]]:
@@ -134,20 +121,6 @@ def _arrays(graph: Graph) -> dict[str, npt.NDArray[Any]]:
         arrays["features_data"] = table.data
     arrays.update(labels=graph.labels, split=graph.split, ids=graph.ids, offsets=graph.offsets)
     return {key: array for key, array in arrays.items() if array is not None}
-
-
-def _put_in_place(fresh: Path, final: Path, old: Path) -> None:
-    if not final.exists():
-        fresh.rename(final)
-    else:
-        try:
-            final.rename(old)
-            fresh.rename(final)
-        except BaseException:  # an interrupt too must not leave the place empty
-            if old.exists() and not final.exists():
-                old.rename(final)
-            raise
-    _flush_directory(final.parent)
 
 
 def _check_target(final: Path, overwrite: bool) -> None:
@@ -213,11 +186,3 @@ def _table(manifest: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Tab
 
 def _broken(directory: Path, found: str) -> FormatError:
     return FormatError(f"graph directory {directory} must be whole, got {found}; write the graph again")
-
-
-def _flush_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
