@@ -30,11 +30,11 @@ class Rows:
     device: torch.device = torch.device("cpu")
 
     @classmethod
-    def of(cls, table: Table, block: Block, device: torch.device) -> Rows:
+    def of(cls, table: Table, block: Block) -> Rows:
         """The rows that a block's nodes name; a whole graph's rows are a view of the table."""
         if block.span is not None:
-            return cls(table.slice(*block.span), None, device)
-        return cls(table, block.nodes, device)
+            return cls(table.slice(*block.span))
+        return cls(table, block.nodes)
 
     @property
     def count(self) -> int:

@@ -1,0 +1,209 @@
+"""Fitted layers: applying them to graphs, writing them down and reading them back.
+
+An encoder on disk is a directory: `config.json` (format, versions, what each layer is) and
+`model.safetensors` (its weights). Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from lrgi.compute.threads import lanes
+from lrgi.directory import new_directory, write_json
+from lrgi.errors import FormatError, InputError
+from lrgi.graph.features import DenseTable, Table
+from lrgi.graph.graph import Graph
+from lrgi.layers.layer import GraphLayer
+from lrgi.layers.make import make_layer
+from lrgi.layers.rows import Rows
+from lrgi.sampling.block import graph_hop
+
+FORMAT, VERSION = "lrgi-encoder", 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+_CHUNK_EDGES = 1 << 20  # with D 128, half a gigabyte of rows read for a few dozen megabytes written
+_CHUNK_ROWS = 1 << 16
+_SCRATCH_IN_MEMORY = 256 << 20
+
+
+class Encoder:
+    """Layers in order. `extra` is a mapping that travels with them: settings, data, scores."""
+
+    def __init__(self, layers: Sequence[GraphLayer], extra: dict[str, Any] | None = None) -> None:
+        self.layers = list(layers)
+        self.extra = dict(extra or {})
+
+    @property
+    def num_features(self) -> int:
+        """Columns that a graph must have."""
+        return self.layers[0].in_dim
+
+    def tables(self, graph: Graph) -> Iterator[DenseTable]:
+        """U_(1), U_(2), ... of all nodes of any graph with as many feature columns."""
+        self.check_columns(graph)
+        table: Table = graph.features
+        for layer in self.layers:
+            table = embed_layer(layer, graph, table)
+            yield table
+
+    def embed(self, graph: Graph) -> DenseTable:
+        """The last layer's output for every node, [N, D]."""
+        *_, last = self.tables(graph)
+        return last
+
+    def check_columns(self, graph: Graph) -> None:
+        """InputError where the graph's columns are not those of the fit."""
+        if graph.num_features != self.num_features:
+            raise InputError(
+                f"a graph to embed must have the {self.num_features} feature columns of the fit, "
+                f"got {graph.num_features}; prepare its features as they were for the fit"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the directory; what is there must be an encoder or nothing."""
+        final = Path(path)
+        if final.exists() and any(final.iterdir() if final.is_dir() else [final]) and not _is_encoder(final):
+            raise InputError(
+                f"the place for an encoder must be free, got {final}, which holds something else; "
+                "choose another path"
+            )
+        config = {
+            "format": FORMAT,
+            "version": VERSION,
+            "layers": [_describe(layer) for layer in self.layers],
+            "extra": self.extra,
+        }
+        weights = {
+            f"{i}.{name}": value.detach().contiguous()
+            for i, layer in enumerate(self.layers)
+            for name, value in layer.state_dict().items()
+        }
+        with new_directory(final) as fresh:
+            save_file(weights, fresh / WEIGHTS)
+            write_json(fresh / CONFIG, config)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Encoder:
+        """Read a directory that `save` wrote; FormatError for anything else."""
+        directory = Path(path)
+        config = _read_config(directory)
+        try:
+            layers = [
+                make_layer(entry["kind"], entry["in_dim"], entry["out_dim"], **entry["settings"])
+                for entry in config["layers"]
+            ]
+            weights = load_file(directory / WEIGHTS)
+            for i, layer in enumerate(layers):
+                own = {name: weights.pop(f"{i}.{name}") for name in layer.state_dict()}
+                layer.load_state_dict(own)
+            if weights:
+                raise KeyError(next(iter(weights)))
+        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
+            raise FormatError(
+                f"an encoder's {CONFIG} and {WEIGHTS} must belong together, got {directory}, "
+                f"where they do not ({type(error).__name__}: {error}); save the encoder again"
+            ) from error
+        return cls(layers, config.get("extra", {}))
+
+
+def embed_layer(
+    layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray | None = None
+) -> DenseTable:
+    """U_(l) [N, D] from U_(l-1): every node with all its neighbours, in chunks.
+
+    What nodes offer their neighbours is computed once per node, then rows are aggregated chunk by
+    chunk. Beside `out` (an array to fill, perhaps mapped) it needs memory for a chunk; what the nodes
+    offer goes to an unnamed temporary file where it is large.
+    """
+    if out is None:
+        out = torch.empty(graph.num_nodes, layer.out_dim).numpy()  # torch's memory begins on a cache line
+    beside = Path(out.filename).parent if isinstance(out, np.memmap) and out.filename else None
+    with torch.no_grad(), lanes():
+        sources = _all_sources(layer, table, beside)
+        for start, stop in _chunks(graph.indptr, _CHUNK_EDGES):
+            hop = graph_hop(graph.indptr, graph.indices, start, stop)
+            own = Rows(table.slice(start, stop))
+            out[start:stop] = layer.from_sources(sources, own, hop).numpy()
+    return DenseTable(out)
+
+
+def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[Tensor, ...]:
+    """`layer.sources` of the whole table, filled a few rows at a time."""
+    whole: tuple[Tensor, ...] = ()
+    for start in range(0, table.shape[0], _CHUNK_ROWS):
+        stop = min(start + _CHUNK_ROWS, table.shape[0])
+        part = layer.sources(Rows(table.slice(start, stop)))
+        if start == 0:
+            if stop == table.shape[0]:
+                return part
+            whole = tuple(_scratch((table.shape[0], *values.shape[1:]), beside) for values in part)
+        for target, values in zip(whole, part, strict=True):
+            target[start:stop] = values
+    return whole
+
+
+def _scratch(shape: tuple[int, ...], beside: Path | None) -> Tensor:
+    if 4 * int(np.prod(shape)) <= _SCRATCH_IN_MEMORY:
+        return torch.empty(shape)
+    with tempfile.TemporaryFile(dir=beside) as file:  # the mapping keeps the file alive, nameless
+        return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
+
+
+def _chunks(indptr: np.ndarray, edges: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with about `edges` edges each (or one row that has more), counting a row as one."""
+    rows, start = len(indptr) - 1, 0
+    while start < rows:
+        stop = min(start + _CHUNK_ROWS, rows)
+        stop = int(np.searchsorted(indptr[start : stop + 1], indptr[start] + edges, side="right")) - 1 + start
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
+
+
+def _describe(layer: GraphLayer) -> dict[str, Any]:
+    if layer.kind == "pyg":
+        raise InputError(
+            "an encoder to save must have gat, sage or gcn layers, got a wrapped PyG convolution; "
+            "save its state_dict beside your own code"
+        )
+    return {
+        "kind": layer.kind,
+        "in_dim": layer.in_dim,
+        "out_dim": layer.out_dim,
+        "settings": layer.settings(),
+    }
+
+
+def _is_encoder(directory: Path) -> bool:
+    try:
+        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("format") == FORMAT
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    if not _is_encoder(directory):
+        raise FormatError(
+            f"an encoder must be a directory with a {CONFIG} of format {FORMAT!r}, got {directory}, "
+            "which is something else; make one with `lrgi fit`"
+        )
+    config: dict[str, Any] = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+    version = config.get("version")
+    if not isinstance(version, int) or version < 1 or version > VERSION:
+        raise FormatError(
+            f"an encoder's version must be from 1 to {VERSION}, got {version!r} in {directory}; "
+            "upgrade lrgi to open what a newer lrgi wrote"
+        )
+    return config

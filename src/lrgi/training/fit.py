@@ -1,0 +1,106 @@
+"""Algorithm 1 of the paper. `fit_encoder` fits a layer, embeds everything with it, and goes on;
+`fit_layer` is RGI: sample a block, take both views of its targets, descend.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+
+from lrgi import seed as randomness
+from lrgi.compute.allocator import keep_freed_memory
+from lrgi.compute.threads import lanes
+from lrgi.encoder import Encoder, embed_layer
+from lrgi.graph.features import Table
+from lrgi.graph.graph import Graph
+from lrgi.layers.aggregate import neighbour_mean
+from lrgi.layers.layer import GraphLayer
+from lrgi.layers.make import make_layer
+from lrgi.layers.rows import Rows
+from lrgi.layers.stack import Stack
+from lrgi.objective.infomax import Terms, infomax_terms
+from lrgi.objective.predictors import NetworkPredictors
+from lrgi.sampling.block import Block
+from lrgi.sampling.sample import Batches
+from lrgi.training.journal import Journal, Place, StepRecord
+from lrgi.training.optimize import adamw, descend, learning_rate
+from lrgi.training.plan import FitPlan
+
+
+def fit_encoder(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> Encoder:
+    """Fit `plan.layers` layers on all nodes of `graph`, each on the frozen output of the one before."""
+    journal = journal or Journal()
+    table: Table = graph.features  # U_(0) = X
+    layers: list[GraphLayer] = []
+    for number in range(1, plan.layers + 1):
+        layer = new_layer(plan, number, table.shape[1])
+        fit_layer(layer, graph, table, plan, number, journal=journal)
+        layers.append(layer)
+        if number < plan.layers:
+            table = embed_layer(layer, graph, table)  # U_(l), with all neighbours
+            journal.layer_embedded(number, table)
+    return Encoder(layers)
+
+
+def fit_layer(
+    layer: GraphLayer | Stack,
+    graph: Graph,
+    table: Table,
+    plan: FitPlan,
+    number: int,
+    *,
+    journal: Journal | None = None,
+) -> None:
+    """Fit one layer (or a stack, which makes it end-to-end RGI) in place on its frozen input `table`."""
+    journal, own = journal or Journal(), plan.for_layer(number)
+    predictors = new_predictors(own, number, layer.out_dim)
+    optimizer = adamw([*layer.parameters(), *predictors.parameters()], own)
+    batches = Batches(graph, own.sampling, own.seed, number)
+    epochs = own.epochs or math.ceil(own.updates / len(batches))
+    place = Place(number, 0, 0, epochs * len(batches))
+    journal.layer_started(number, own, place.steps)
+    keep_freed_memory()
+    with lanes(), products_in(own.precision):
+        for epoch in range(1, epochs + 1):
+            for block in batches.epoch(epoch):
+                place = place._replace(epoch=epoch, step=place.step + 1)
+                u, v = views(layer, table, block)
+                terms = infomax_terms(u, v, *predictors(u, v))
+                rate = learning_rate(own, place.step, place.steps)
+                descend(optimizer, terms.total(own.weights), rate, place)
+                detached = Terms(*(term.detach() for term in terms))
+                journal.step_taken(StepRecord(place, detached, rate, block))
+    if isinstance(layer, GraphLayer):
+        journal.layer_fitted(number, layer)
+
+
+def views(layer: GraphLayer | Stack, table: Table, block: Block) -> tuple[Tensor, Tensor]:
+    """(u, v) of a block's targets [B, D]: the layer's output, and its propagation over the hops left."""
+    hops = [block.hop(t) for t in reversed(range(block.depth))]  # outermost first
+    u = layer(Rows.of(table, block), *hops[: layer.hops])
+    v = u
+    for hop in hops[layer.hops :]:
+        v = neighbour_mean(v, hop)
+    return u[: block.num_targets], v
+
+
+def new_layer(plan: FitPlan, number: int, in_dim: int) -> GraphLayer:
+    """Layer `number` of the plan, its weights drawn from its own stream."""
+    own = plan.for_layer(number)
+    settings = {"heads": own.heads} if own.layer == "gat" else {}
+    layer = make_layer(own.layer, in_dim, own.width, **settings)
+    layer.reset(randomness.torch_stream(own.seed, "layer", number))
+    return layer
+
+
+def new_predictors(plan: FitPlan, number: int, width: int) -> NetworkPredictors:
+    """Fresh for each layer, gone after it."""
+    return NetworkPredictors(width, plan.expansion, randomness.torch_stream(plan.seed, "predictors", number))
+
+
+def products_in(precision: str) -> AbstractContextManager[None]:
+    """The precision of matrix products within it; sums and everything else stay float32."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
