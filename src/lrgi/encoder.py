@@ -117,9 +117,7 @@ class Encoder:
         return cls(layers, config.get("extra", {}))
 
 
-def embed_layer(
-    layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray | None = None
-) -> DenseTable:
+def embed_layer(layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray | None = None) -> DenseTable:
     """U_(l) [N, D] from U_(l-1): every node with all its neighbours, in chunks.
 
     What nodes offer their neighbours is computed once per node, then rows are aggregated chunk by
@@ -133,8 +131,8 @@ def embed_layer(
         sources = _all_sources(layer, table, beside)
         for start, stop in _chunks(graph.indptr, _CHUNK_EDGES):
             hop = graph_hop(graph.indptr, graph.indices, start, stop)
-            own = Rows(table.slice(start, stop))
-            out[start:stop] = layer.from_sources(sources, own, hop).numpy()
+            own = Rows(table.slice(start, stop), None, str(layer.device))
+            out[start:stop] = layer.from_sources(sources, own, hop).cpu().numpy()
     return DenseTable(out)
 
 
@@ -143,7 +141,7 @@ def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[
     whole: tuple[Tensor, ...] = ()
     for start in range(0, table.shape[0], _CHUNK_ROWS):
         stop = min(start + _CHUNK_ROWS, table.shape[0])
-        part = layer.sources(Rows(table.slice(start, stop)))
+        part = layer.sources(Rows(table.slice(start, stop), None, str(layer.device)))
         if start == 0:
             if stop == table.shape[0]:
                 return part

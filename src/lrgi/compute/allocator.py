@@ -23,4 +23,5 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):  # macOS, Windows, musl: their allocators have no such switch
         return False
     settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _KEEP_BYTES), (_M_TOP_PAD, 16 << 20))
-    return all([mallopt(name, value) == 1 for name, value in settings])
+    accepted = [mallopt(name, value) == 1 for name, value in settings]  # all of them, even if one fails
+    return all(accepted)

@@ -19,7 +19,7 @@ _BYTE_POINTER = ir.IntType(8).as_pointer()
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _prefetch_line(typing_context: Any, array: Any, row: Any, offset: Any) -> Any:
     """Hint that the cache line `offset` bytes into `array[row]` will be read."""
 
@@ -39,8 +39,8 @@ def _prefetch_line(typing_context: Any, array: Any, row: Any, offset: Any) -> An
     return types.void(array, row, offset), generate
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator]
-def prefetch_row(table, row):  # type: ignore[no-untyped-def]
+@numba.njit(inline="always")
+def prefetch_row(table, row):
     """Hint that all of `table[row]` will be read; `table` has at least two dimensions, rows contiguous."""
     for offset in range(0, table.strides[0], _LINE_BYTES):
         _prefetch_line(table, row, offset)

@@ -195,6 +195,6 @@ def _onednn(a: Tensor, b: Tensor) -> bool:
         and a.dtype in (torch.float32, torch.bfloat16)
         and a.numel() > 0
         and b.numel() > 0
-        and torch.backends.mkldnn.is_available()
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )

@@ -27,13 +27,15 @@ _LEAST_ROWS = 64
 _NO_SCALE = np.empty(0, np.float32)
 
 
-def attend_table(rows: Rows, hop: Hop, weight: Tensor, queries: tuple[Tensor, Tensor], slope: float) -> Tensor:
+def attend_table(
+    rows: Rows, hop: Hop, weight: Tensor, queries: tuple[Tensor, Tensor], slope: float
+) -> Tensor:
     """[R, H * C]: per head, the attention-weighted mean z of table rows, times weight[h] [C, d] transposed.
 
     The logit of edge j -> r in head h is leaky_relu(x_j . q_source[h] + x_r . q_row[h]), queries both [H, d].
     """
-    bf16 = bf16_products("cpu")
-    result: Tensor = _AttendTable.apply(weight, *queries, rows, hop, slope, bf16)  # type: ignore[no-untyped-call]
+    how = (rows, hop, slope, bf16_products("cpu"))
+    result: Tensor = _AttendTable.apply(weight, *queries, how)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -69,15 +71,9 @@ class _AttendTable(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        weight: Tensor,
-        q_source: Tensor,
-        q_row: Tensor,
-        rows: Rows,
-        hop: Hop,
-        slope: float,
-        bf16: bool,
+        ctx: Any, weight: Tensor, q_source: Tensor, q_row: Tensor, how: tuple[Rows, Hop, float, bool]
     ) -> Tensor:
+        rows, hop, slope, bf16 = how
         heads, width, _ = weight.shape
         out = torch.empty(hop.num_rows, heads * width, dtype=weight.dtype)
         alpha = np.empty((hop.num_rows + hop.num_edges, heads), out.numpy().dtype)
@@ -121,7 +117,7 @@ class _AttendTable(torch.autograd.Function):
 
         run_tasks(task, len(spans))
         total = torch.from_numpy(d_queries.sum(axis=0))
-        return d_weights.sum(0), total[0], total[1], None, None, None, None
+        return d_weights.sum(0), total[0], total[1], None
 
 
 def _z_buffer(weight: Tensor) -> Tensor:
@@ -137,9 +133,7 @@ def _few_rows(start: int, stop: int, z: Tensor) -> list[tuple[int, int]]:
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, p: Tensor, s_source: Tensor, s_row: Tensor, hop: Hop, slope: float
-    ) -> Tensor:
+    def forward(ctx: Any, p: Tensor, s_source: Tensor, s_row: Tensor, hop: Hop, slope: float) -> Tensor:
         p = p.contiguous()
         out = torch.empty(hop.num_rows, *p.shape[1:], dtype=p.dtype)
         alpha = np.empty((hop.num_rows + hop.num_edges, p.shape[1]), out.numpy().dtype)

@@ -29,6 +29,11 @@ class GraphLayer(nn.Module, ABC):
 
     hops = 1  # hops of neighbours that `forward` takes; a stack takes one for each of its layers
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
     @abstractmethod
     def forward(self, x: Rows | Tensor, *hops: Hop) -> Tensor:
         """u [hop.num_rows, out_dim]."""

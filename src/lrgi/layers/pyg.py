@@ -30,7 +30,7 @@ class PyGLayer(GraphLayer):
         """The module's own `reset_parameters`, with torch's generator seeded from the stream meanwhile."""
         seed = int(torch.randint(2**62, (1,), generator=random))
         with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             self.conv.reset_parameters()  # type: ignore[operator]
 
     def forward(self, x: Rows | Tensor, *hops: Hop) -> Tensor:
@@ -46,7 +46,9 @@ class PyGLayer(GraphLayer):
         own_dense = own.dense()
         _, rows = edges_of(hop, own_dense.device, own=False)
         local_sources = torch.from_numpy(local).to(own_dense.device)
-        return self._convolve(sources[0][torch.from_numpy(used).long()], own_dense, local_sources, rows)
+        return self._convolve(
+            sources[0][torch.from_numpy(used).long().to(own_dense.device)], own_dense, local_sources, rows
+        )
 
     def _convolve(self, x: Tensor, own: Tensor, sources: Tensor, rows: Tensor) -> Tensor:
         edge_index = torch.stack([sources, rows])

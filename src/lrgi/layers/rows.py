@@ -27,14 +27,14 @@ class Rows:
 
     table: Table
     nodes: np.ndarray | None = None
-    device: torch.device = torch.device("cpu")
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, table: Table, block: Block) -> Rows:
+    def of(cls, table: Table, block: Block, device: str = "cpu") -> Rows:
         """The rows that a block's nodes name; a whole graph's rows are a view of the table."""
         if block.span is not None:
-            return cls(table.slice(*block.span))
-        return cls(table, block.nodes)
+            return cls(table.slice(*block.span), None, device)
+        return cls(table, block.nodes, device)
 
     @property
     def count(self) -> int:

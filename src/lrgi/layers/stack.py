@@ -21,6 +21,11 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.hops = len(layers)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
     def reset(self, random: torch.Generator) -> None:
         """Every layer's weights, in order."""
         for layer in self.layers:

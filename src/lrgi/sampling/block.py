@@ -47,7 +47,8 @@ class Hop:
         if self.nodes is None:
             return np.diff(self.graph_indptr)
         nodes = self.nodes.astype(np.int64, copy=False)
-        return self.graph_indptr[nodes + 1] - self.graph_indptr[nodes]
+        degrees: np.ndarray = self.graph_indptr[nodes + 1] - self.graph_indptr[nodes]
+        return degrees
 
     @cached_property
     def transposed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,7 +56,9 @@ class Hop:
 
         Gradients flow along it, so that each source sums its own in a fixed order.
         """
-        return _kernels.transpose(self.indptr, self.indices, self.num_sources)
+        by_source: tuple[np.ndarray, np.ndarray, np.ndarray]
+        by_source = _kernels.transpose(self.indptr, self.indices, self.num_sources)
+        return by_source
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,9 @@ class Block:
     def _hops(self) -> tuple[Hop, ...]:
         hops: dict[int, Hop] = {}
         for rows, sources in zip(self.ring_ends, self.ring_ends[1:], strict=False):
-            if rows not in hops:  # in a whole graph all rings end alike: one hop, and one transpose, serves all
+            if (
+                rows not in hops
+            ):  # in a whole graph all rings end alike: one hop, and one transpose, serves all
                 indptr = self.indptr[: rows + 1]
                 nodes = self.nodes[:sources]
                 hops[rows] = Hop(indptr, self.indices[: indptr[-1]], sources, 0, self.graph_indptr, nodes)

@@ -85,7 +85,9 @@ def whole_graph(graph: Graph, which: int, depth: int) -> Block:
     nodes = np.arange(start, stop, dtype=graph.indices.dtype)
     indptr = graph.indptr[start : stop + 1]
     indices = graph.indices[indptr[0] : indptr[-1]] - graph.indices.dtype.type(start)
-    return Block(nodes, (stop - start,) * (depth + 1), indptr - indptr[0], indices, graph.indptr, (start, stop))
+    return Block(
+        nodes, (stop - start,) * (depth + 1), indptr - indptr[0], indices, graph.indptr, (start, stop)
+    )
 
 
 class _Rings:

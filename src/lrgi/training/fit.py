@@ -80,7 +80,7 @@ def fit_layer(
 def views(layer: GraphLayer | Stack, table: Table, block: Block) -> tuple[Tensor, Tensor]:
     """(u, v) of a block's targets [B, D]: the layer's output, and its propagation over the hops left."""
     hops = [block.hop(t) for t in reversed(range(block.depth))]  # outermost first
-    u = layer(Rows.of(table, block), *hops[: layer.hops])
+    u = layer(Rows.of(table, block, str(layer.device)), *hops[: layer.hops])
     v = u
     for hop in hops[layer.hops :]:
         v = neighbour_mean(v, hop)

@@ -15,9 +15,7 @@ from lrgi.training.plan import FitPlan
 
 def adamw(parameters: Iterable[nn.Parameter], plan: FitPlan) -> torch.optim.AdamW:
     """AdamW in torch's fused form: one pass over weights, gradients and moments."""
-    return torch.optim.AdamW(
-        parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
-    )
+    return torch.optim.AdamW(parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
 
 
 def learning_rate(plan: FitPlan, step: int, steps: int) -> float:

@@ -110,12 +110,13 @@ class FitPlan:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if entry.type == "int" and (isinstance(value, bool) or not isinstance(value, int)):
-                raise InputError(f"{entry.name} must be a whole number, got {value!r}; write it without a point")
+                raise InputError(f"{entry.name} must be a whole number, got {value!r}; round it")
             if entry.type == "float" and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise InputError(f"{entry.name} must be a number, got {value!r}; write it as 0.5 or 1e-3")
             choices = entry.metadata.get("choices")
             if choices and value not in choices:
-                raise InputError(f"{entry.name} must be one of {', '.join(choices)}, got {value!r}; choose one")
+                allowed = ", ".join(choices)
+                raise InputError(f"{entry.name} must be one of {allowed}, got {value!r}; choose one")
 
     def _check_ranges(self) -> None:
         least = {"layers": 1, "width": 1, "heads": 1, "updates": 1, "expansion": 1}
@@ -124,7 +125,9 @@ class FitPlan:
             if getattr(self, name) < low:
                 raise InputError(f"{name} must be at least {low}, got {getattr(self, name)}; raise it")
         if self.batch_size == 1:
-            raise InputError("batch_size must be at least 2 (a covariance needs two nodes) or 0, got 1; raise it")
+            raise InputError(
+                "batch_size must be 0 or at least 2, got 1; a covariance needs two nodes, raise it"
+            )
         for name in ("weight_decay", "reconstruction", "variance", "covariance"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be 0 or more, got {getattr(self, name)}; change it")
@@ -136,6 +139,6 @@ class FitPlan:
             raise InputError(f"seed must fit 64 bits, got {self.seed}; choose a smaller one")
         if self.layer == "gat" and self.width % self.heads:
             raise InputError(
-                f"width must be divisible by the number of heads, got width {self.width} and {self.heads} heads; "
-                f"choose a width that is a multiple of {self.heads}, or other heads"
+                f"width must be divisible by the number of heads, got width {self.width} and "
+                f"{self.heads} heads; choose a width that is a multiple of {self.heads}, or other heads"
             )
