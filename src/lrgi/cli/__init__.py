@@ -1,1 +1,1 @@
-
+"""argv, environment, printing, exit codes: the only room that talks."""

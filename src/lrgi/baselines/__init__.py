@@ -1,0 +1,1 @@
+"""What LRGI is compared with, one page each."""

@@ -1,0 +1,127 @@
+"""`lrgi fit`: a graph to a run directory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lrgi.cli.console import Console
+from lrgi.cli.flags import add_settings, examples, given_settings
+from lrgi.cli.graphs import load_graph
+from lrgi.cli.progress import Progress, duration
+from lrgi.directory import write_file, write_json
+from lrgi.graph.graph import Graph
+from lrgi.graph.inductive import training_subgraph
+from lrgi.probe.evaluation import Views
+from lrgi.report.comparison import Comparison, Measure
+from lrgi.training.plan import FitPlan
+from lrgi.training.presets import PRESETS, preset
+from lrgi.training.resolve import planned_steps, resolve_fit_on
+from lrgi.training.run import TABLE, Run, check_place, fit_run
+
+DESCRIPTION = """Fit an encoder on a graph, one layer after the other, without reading a label.
+
+Writes a run directory: the encoder, the settings, versions and hardware, a line per
+step, TensorBoard events, and the final table. Where the graph has labels, the table
+says how well a linear probe does on each layer.
+"""
+EXAMPLE = examples("""
+    lrgi fit mine --out runs/mine
+    lrgi fit mine --out runs/wide --width 256 --updates 4000 --seed 1
+    lrgi fit products --out runs/products --preset products
+""")
+GROUPS = {
+    "the encoder": ("layers", "width", "layer", "heads"),
+    "what it is fitted on": ("fit_on", "batch_size", "neighbours", "next_neighbours"),
+    "how long, how fast": ("updates", "epochs", "learning_rate", "weight_decay", "warmup", "schedule"),
+    "the objective": ("reconstruction", "variance", "covariance", "expansion"),
+    "numbers and chance": ("precision", "seed"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The graph, where to, and every setting of a fit."""
+    parser.add_argument("graph", metavar="GRAPH", help="a graph directory, or a .npz file")
+    parser.add_argument("--out", metavar="RUN", required=True, help="the run directory to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace a run that is there")
+    parser.add_argument(
+        "--probe",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="score every layer at the end, where the graph has labels (default: yes)",
+    )
+    parser.add_argument(
+        "--preset",
+        metavar="{" + ",".join(PRESETS) + "}",
+        help="begin with the paper's settings for this data set; flags below change them",
+    )
+    add_settings(parser, FitPlan, GROUPS)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Fit, measure, and say where it lies."""
+    plan = plan_from(arguments)
+    check_place(Path(arguments.out), arguments.overwrite)
+    graph = load_graph(arguments.graph)
+    done = fit_with_progress(graph, plan, arguments.out, console, overwrite=arguments.overwrite)
+    measure = Measure(
+        Views.of(graph, done.fit_on),
+        probe=arguments.probe,
+        tell=lambda name: console.note(f"measuring: {name}"),
+    )
+    measure.add_features()
+    measure.add_layers(done.encoder, fit_seconds(done))
+    table = measure.comparison()
+    keep_table(done.path, table)
+    console.say(table.text())
+    console.say(
+        f"\nThe run lies in {arguments.out}: encoder/, run.json, steps.jsonl, table.txt, TensorBoard events."
+    )
+    out = f"{Path(arguments.out)}-embedding"
+    steps = [(f"embed {arguments.out} {arguments.graph} --out {out}", f"write {out}/embeddings.npy")]
+    if table.metric is not None:
+        steps.append(
+            (f"probe {arguments.out} {arguments.graph} --layers all", "score all layers side by side")
+        )
+    console.next_steps(steps)
+    return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": table.to_json()}
+
+
+def plan_from(arguments: argparse.Namespace) -> FitPlan:
+    """The preset, if one is named, then what the flags say."""
+    given = given_settings(arguments, FitPlan)
+    if "updates" in given and "epochs" not in given:
+        given["epochs"] = 0  # a preset's epochs would make --updates mean nothing
+    base = FitPlan() if arguments.preset is None else preset(arguments.preset)
+    return replace(base, **given)
+
+
+def fit_with_progress(
+    graph: Graph, plan: FitPlan, path: str, console: Console, *, overwrite: bool, command: str = "lrgi fit"
+) -> Run:
+    """`fit_run`, watched."""
+    fit_on = resolve_fit_on(plan, graph)
+    seen, _ = training_subgraph(graph, fit_on)
+    on = "all nodes" if fit_on == "all" else f"the subgraph of {fit_on} nodes"
+    console.note(
+        f"fitting {plan.layers} layers of width {plan.width} on {on}: "
+        f"{seen.num_nodes:,} nodes, {seen.num_edges:,} edges, {seen.num_features:,} columns"
+    )
+    progress = Progress(console, planned_steps(plan, seen))
+    done = fit_run(graph, plan, path, overwrite=overwrite, command=command, listeners=[progress])
+    console.note(f"fitted in {duration(done.record['seconds'])}")
+    return done
+
+
+def fit_seconds(done: Run) -> list[float]:
+    """Of every layer."""
+    return [float(layer["fit_seconds"]) for layer in done.record["layers"]]
+
+
+def keep_table(directory: Path, table: Comparison) -> None:
+    """The final table beside the run, for machines and for people."""
+    write_json(directory / f"{TABLE}.json", json.loads(json.dumps(table.to_json())))
+    write_file(directory / f"{TABLE}.txt", table.text() + "\n")

@@ -1,0 +1,147 @@
+"""The command `lrgi`: finds the command, runs it, and turns a user's mistake into one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from lrgi import __version__
+from lrgi.errors import LRGIError
+
+# The commands in the order in which a newcomer meets them. Each is a module of this room with SUMMARY,
+# add_arguments(parser) and run(arguments, console); it is imported when it is the one asked for, since
+# torch takes seconds to import and `lrgi --help` should not.
+COMMANDS = {
+    "demo": "fit an encoder on a generated graph and print one table: start here",
+    "import": "turn a .npz file of arrays into a graph directory",
+    "fit": "fit an encoder on a graph, layer by layer, into a run directory",
+    "embed": "write the embeddings of a graph's nodes, from a run",
+    "probe": "score a run's embeddings of a graph with a linear classifier",
+    "info": "say what a graph, run, encoder or embedding on disk is",
+}
+_EPILOG = """on your own graph:
+  lrgi import mine.npz --out mine        arrays to a graph directory
+  lrgi fit mine --out runs/mine          fit an encoder; ends with a table
+  lrgi embed runs/mine mine --out emb    emb/embeddings.npy: one row per node
+
+`lrgi COMMAND --help` says what a command takes. Everything can be called from Python too: see README.md.
+"""
+_MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141
+
+
+class UsageError(LRGIError):
+    """A command line that cannot be understood."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises what argparse would print, so that every mistake is told in one way."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
+    # A waiting OpenMP thread must sleep, not spin: beside a busy neighbour spinning slows all tenfold.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    try:
+        return _dispatch(words)
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        return _complain("interrupted", _INTERRUPTED, prefix="")
+    except BrokenPipeError:  # `lrgi info graph | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except (LRGIError, OSError) as error:
+        if debug:
+            raise
+        return _complain(_sentence(error), _MISTAKE)
+
+
+def _dispatch(words: list[str]) -> int:
+    command = next((word for word in words if not word.startswith("-")), None)
+    parser = _parser(command)
+    if not words:
+        parser.print_help()
+        return 0
+    if command is not None and command not in COMMANDS:
+        raise UsageError(
+            f"a command must be one of {', '.join(COMMANDS)}, got {command!r}; see `lrgi --help`"
+        )
+    arguments = parser.parse_args(words)
+    if arguments.command is None:
+        parser.error("a command must be given, got none")
+    return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    import torch
+
+    from lrgi.cli.console import Console
+
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise UsageError(f"threads must be at least 1, got {arguments.threads}; raise it")
+        torch.set_num_threads(arguments.threads)
+    console = Console(json=arguments.json, quiet=arguments.quiet)
+    result: dict[str, Any] = import_module(_module(arguments.command)).run(arguments, console)
+    console.result(result)
+    sys.stdout.flush()
+    return 0
+
+
+def _parser(command: str | None) -> Parser:
+    """The parser of all commands, of which only the one asked for knows its flags."""
+    parser = Parser(
+        prog="lrgi",
+        description="Node embeddings for big graphs, without labels, fitted one layer at a time.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"lrgi {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name == command:
+            module = import_module(_module(name))
+            sub.description, sub.epilog = module.DESCRIPTION, module.EXAMPLE
+            module.add_arguments(sub)
+            _add_output(sub)
+    return parser
+
+
+def _module(command: str) -> str:
+    return f"lrgi.cli.{command}_command"
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output and machine")
+    group.add_argument("--json", action="store_true", help="print exactly one JSON object (docs/json.md)")
+    group.add_argument("--quiet", action="store_true", help="no progress on the error stream")
+    group.add_argument("--threads", type=int, metavar="N", help="threads to use (default: what torch finds)")
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        return f"the system refused{where}: {error.strerror}; check the path, its rights and the space left"
+    return " ".join(str(error).split())
+
+
+def _complain(sentence: str, code: int, prefix: str = "error: ") -> int:
+    print(f"lrgi: {prefix}{sentence}", file=sys.stderr, flush=True)
+    return code

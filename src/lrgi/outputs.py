@@ -1,0 +1,165 @@
+"""Embeddings: the outputs of chosen layers side by side, in memory or as a directory.
+
+An embedding directory holds `embeddings.npy` (float32 [N, k * D]), the nodes' ids where there are some,
+and a versioned manifest; it appears under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lrgi.directory import new_directory, write_json
+from lrgi.encoder import Encoder, embed_layer
+from lrgi.errors import FormatError, InputError
+from lrgi.graph.arrays import ArrayEntry, create_array, describe_array, open_array, write_array
+from lrgi.graph.features import Table
+from lrgi.graph.graph import Graph
+
+FORMAT, VERSION = "lrgi-embedding", 1
+MANIFEST = "manifest.json"
+
+Layers = str | int | Sequence[int]
+
+
+def chosen_layers(layers: Layers, count: int) -> tuple[int, ...]:
+    """Layer numbers (from 1) out of "last", "all", "1,3", a number or numbers; `count` layers there are."""
+    if layers == "last":
+        return (count,)
+    if layers == "all":
+        return tuple(range(1, count + 1))
+    given = layers.split(",") if isinstance(layers, str) else [layers] if isinstance(layers, int) else layers
+    try:
+        numbers = tuple(int(number) for number in given)
+    except (TypeError, ValueError):
+        numbers = ()
+    if not numbers or len(set(numbers)) < len(numbers) or not all(1 <= n <= count for n in numbers):
+        shown = layers if isinstance(layers, str | int) else list(layers)
+        raise InputError(
+            f"layers must be 'last', 'all' or different numbers from 1 to {count}, got {shown!r}; "
+            "write several as 1,3"
+        )
+    return numbers
+
+
+def embed_layers(
+    encoder: Encoder,
+    graph: Graph,
+    layers: Layers = "last",
+    out: npt.NDArray[np.float32] | None = None,
+    *,
+    scratch: Path | None = None,
+) -> npt.NDArray[np.float32]:
+    """The outputs of chosen layers for every node, side by side: float32 [N, k * D], in the order chosen.
+
+    `out` is filled if given (it may be memory-mapped). Tables in between are in memory, or mapped files
+    in the directory `scratch`, which are gone afterwards.
+    """
+    encoder.check_columns(graph)
+    chosen = chosen_layers(layers, len(encoder.layers))
+    widths = [encoder.layers[number - 1].out_dim for number in chosen]
+    starts = np.concatenate([[0], np.cumsum(widths)]).tolist()
+    if out is None:
+        out = np.empty((graph.num_nodes, starts[-1]), dtype=np.float32)
+    table: Table = graph.features
+    with tempfile.TemporaryDirectory(dir=scratch) if scratch else nullcontext() as place:
+        for number in range(1, max(chosen) + 1):
+            layer = encoder.layers[number - 1]
+            whole = chosen == (number,)  # no copy where one layer is the output
+            target = out if whole else _between(place, number, (graph.num_nodes, layer.out_dim))
+            table = embed_layer(layer, graph, table, target)
+            if number in chosen and not whole:
+                at = chosen.index(number)
+                out[:, starts[at] : starts[at + 1]] = table.array
+    return out
+
+
+def save_embedding(
+    encoder: Encoder,
+    graph: Graph,
+    path: str | os.PathLike[str],
+    layers: Layers = "last",
+    *,
+    nodes: npt.NDArray[np.int64] | None = None,
+    about: dict[str, Any] | None = None,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Embed a graph into a directory and return its manifest; nothing is at `path` until all of it is.
+
+    `nodes` says which nodes of a larger graph these are; `about` is kept in the manifest.
+    """
+    final, chosen = Path(path), chosen_layers(layers, len(encoder.layers))
+    encoder.check_columns(graph)
+    _check_place(final, overwrite)
+    shape = graph.num_nodes, sum(encoder.layers[number - 1].out_dim for number in chosen)
+    with new_directory(final) as fresh:
+        file = fresh / "embeddings.npy"
+        out = create_array(file, shape, np.float32)
+        embed_layers(encoder, graph, chosen, out, scratch=fresh)
+        out.flush()  # type: ignore[attr-defined]
+        entries = {"embeddings": describe_array(file)}
+        for key, array in (("ids", graph.ids), ("nodes", nodes)):
+            if array is not None:
+                entries[key] = write_array(fresh / f"{key}.npy", array)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "graph": graph.name,
+            "nodes": shape[0],
+            "columns": shape[1],
+            "layers": list(chosen),
+            **(about or {}),
+            "arrays": {key: entry.to_json() for key, entry in entries.items()},
+        }
+        write_json(fresh / MANIFEST, manifest)
+    return manifest
+
+
+def is_embedding_directory(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a directory whose manifest says that it is an embedding, of whatever version."""
+    try:
+        manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+    """The mapped embeddings [N, k * D] of a directory, and its manifest; FormatError for anything else."""
+    directory = Path(path)
+    if not is_embedding_directory(directory):
+        raise FormatError(
+            f"an embedding must be a directory with a {MANIFEST} of format {FORMAT!r}, got {directory}, "
+            "which is something else; make one with `lrgi embed`"
+        )
+    manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    if not isinstance(manifest.get("version"), int) or not 1 <= manifest["version"] <= VERSION:
+        raise FormatError(
+            f"an embedding's version must be from 1 to {VERSION}, got {manifest.get('version')!r} in "
+            f"{directory}; upgrade lrgi to open what a newer lrgi wrote"
+        )
+    entries = manifest.get("arrays")
+    given = entries.get("embeddings") if isinstance(entries, dict) else None
+    return open_array(directory, ArrayEntry.from_json(given, "array embeddings")), manifest
+
+
+def _between(place: str | None, number: int, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
+    return None if place is None else create_array(Path(place) / f"{number}.npy", shape, np.float32)
+
+
+def _check_place(final: Path, overwrite: bool) -> None:
+    if not final.exists() or (final.is_dir() and not any(final.iterdir())):
+        return
+    if overwrite and is_embedding_directory(final):
+        return
+    what = "an embedding" if is_embedding_directory(final) else "something else"
+    remedy = "choose another path" + (" or pass --overwrite" if what == "an embedding" else "")
+    raise InputError(f"the place for an embedding must be free, got {final}, which holds {what}; {remedy}")
