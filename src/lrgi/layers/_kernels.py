@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from lrgi.compute.prefetch import prefetch_row
+from lrgi.compute.tiles import LANES, add_rows, inner_add, outer_add, put_rows, put_sums, tiled_product, zeros
 
 # How many edges ahead of the present one rows are asked for; the edges of all rows are one stream.
 _AHEAD = 16
@@ -25,6 +26,47 @@ def _leaky(e, slope):
     return e if e > 0 else e * slope
 
 
+@numba.njit(inline="always")
+def _dots(a, a_offset, a_stride, b, b_offset, width, heads, out, out_offset):
+    """out[out_offset + h] = a[a_offset + h * a_stride:][:width] . b[b_offset:][:width] for all heads."""
+    h = 0
+    while h + 4 <= heads:
+        four = zeros(b, 4)
+        for k in range(0, width, LANES):
+            four = inner_add(four, a, a_offset + h * a_stride + k, a_stride, b, b_offset + k, width - k)
+        put_sums(four, out, out_offset + h)
+        h += 4
+    while h < heads:
+        one = zeros(b, 1)
+        for k in range(0, width, LANES):
+            one = inner_add(one, a, a_offset + h * a_stride + k, a_stride, b, b_offset + k, width - k)
+        put_sums(one, out, out_offset + h)
+        h += 1
+
+
+@numba.njit(inline="always")
+def _weighted(tile, factors, at, heads, table, offsets, count, left):
+    """The tile plus sum over i < count of factors[at + i * heads + h] * table[offsets[i]:]."""
+    for i in range(count):
+        tile = outer_add(tile, factors, at[0] + i * heads, 1, table, offsets[i] + at[1], left)
+    return tile
+
+
+@numba.njit(inline="always")
+def _offsets_of(table, nodes, hop, r, end, offsets):
+    """Where in `table` the row itself and its neighbours begin; asks for the rows that come next."""
+    indptr, indices, first = hop
+    begin, stop = indptr[r], indptr[r + 1]
+    width = table.shape[1]
+    prefetch_row(table, nodes[first + min(r + 1, len(indptr) - 2)])
+    for e in range(begin + _AHEAD, min(stop + _AHEAD, end)):
+        prefetch_row(table, nodes[indices[e]])
+    offsets[0] = np.int64(nodes[first + r]) * width
+    for e in range(begin, stop):
+        offsets[e - begin + 1] = np.int64(nodes[indices[e]]) * width
+    return stop - begin + 1
+
+
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
     """z[h, r - start] = sum_j a_rjh x_j over r's neighbours and r itself, rows read straight from `table`.
@@ -32,51 +74,47 @@ def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
     hop = (indptr, indices, first); queries = (q_source [H, d], q_row [H, d]); span = (start, stop).
     alpha [R + E, H]: row r's own weight first, then its neighbours', from indptr[r] - indptr[0] + r.
     """
-    indptr, indices, first = hop
+    indptr = hop[0]
     q_source, q_row = queries
     heads, width = q_source.shape
-    end = indptr[span[1]]
+    most = _most_sources(indptr, span)
+    offsets = np.empty(most, np.int64)
+    weights = np.empty((most, heads), table.dtype)
     own = np.empty(heads, table.dtype)
-    top = np.empty(heads, table.dtype)
+    head_stride = z.shape[1] * width
     for r in range(span[0], span[1]):
-        begin = indptr[r]
-        count = indptr[r + 1] - begin + 1
-        at = begin - indptr[0] + r
-        if r + 1 < span[1]:
-            prefetch_row(table, nodes[first + r + 1])
-        me = table[nodes[first + r]]
-        for h in range(heads):
-            s = table.dtype.type(0)
-            for k in range(width):
-                s += me[k] * q_row[h, k]
-            own[h] = s
-            top[h] = -np.inf
+        at = indptr[r] - indptr[0] + r
+        count = _offsets_of(table, nodes, hop, r, indptr[span[1]], offsets)
+        _dots(q_row, 0, width, table, offsets[0], width, heads, own, 0)
         for i in range(count):
-            if begin + i + _AHEAD < end:
-                prefetch_row(table, nodes[indices[begin + i + _AHEAD]])
-            x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
-            for h in range(heads):
-                s = table.dtype.type(0)
-                for k in range(width):
-                    s += x[k] * q_source[h, k]
-                alpha[at + i, h] = s + own[h]
-                top[h] = max(top[h], _leaky(s + own[h], slope))
+            _dots(q_source, 0, width, table, offsets[i], width, heads, weights, i * heads)
         for h in range(heads):
+            top = table.dtype.type(-np.inf)
+            for i in range(count):
+                weights[i, h] += own[h]
+                top = max(top, _leaky(weights[i, h], slope))
             total = table.dtype.type(0)
             for i in range(count):
-                raw = alpha[at + i, h]
-                a = np.exp(_leaky(raw, slope) - top[h])
+                raw = weights[i, h]
+                a = np.exp(_leaky(raw, slope) - top)
                 total += a
-                alpha[at + i, h] = a if raw > 0 else -a
+                weights[i, h] = a
+                alpha[at + i, h] = raw
             for i in range(count):
-                alpha[at + i, h] /= total
-            z[h, r - span[0], :] = 0
-        for i in range(count):
-            x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
-            for h in range(heads):
-                a = abs(alpha[at + i, h])
-                for k in range(width):
-                    z[h, r - span[0], k] += a * x[k]
+                a = weights[i, h] / total
+                weights[i, h] = a
+                alpha[at + i, h] = a if alpha[at + i, h] > 0 else -a
+        for k in range(0, width, 2 * LANES):
+            to = (r - span[0]) * width + k
+            h = 0
+            while h + 4 <= heads:
+                four = _weighted(zeros(table, 8), weights, (h, k), heads, table, offsets, count, width - k)
+                put_rows(four, z, to + h * head_stride, head_stride, width - k)
+                h += 4
+            while h < heads:
+                one = _weighted(zeros(table, 2), weights, (h, k), heads, table, offsets, count, width - k)
+                put_rows(one, z, to + h * head_stride, head_stride, width - k)
+                h += 1
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
@@ -86,52 +124,97 @@ def attend_table_backward(table, nodes, hop, slope, span, both_z, alpha, d_queri
     both_z = (z, d_z) [H, stop - start, d]: z is computed once more, which costs less than having kept it.
     """
     z, d_z = both_z
-    indptr, indices, first = hop
+    indptr = hop[0]
     d_source, d_row = d_queries
     heads, width = d_source.shape
-    end = indptr[span[1]]
-    most = 1
+    most = _most_sources(indptr, span)
+    offsets = np.empty(most, np.int64)
+    weights = np.empty((most, heads), table.dtype)
+    d_logits = np.empty((most, heads), table.dtype)
+    totals = np.empty((1, heads), table.dtype)
+    head_stride = z.shape[1] * width
     for r in range(span[0], span[1]):
-        most = max(most, indptr[r + 1] - indptr[r] + 1)
-    d_alpha = np.empty((most, heads), table.dtype)
-    for r in range(span[0], span[1]):
-        begin = indptr[r]
-        count = indptr[r + 1] - begin + 1
-        at = begin - indptr[0] + r
-        if r + 1 < span[1]:
-            prefetch_row(table, nodes[first + r + 1])
-        me = table[nodes[first + r]]
+        at = indptr[r] - indptr[0] + r
+        count = _offsets_of(table, nodes, hop, r, indptr[span[1]], offsets)
+        from_ = (r - span[0]) * width
         for i in range(count):
-            if begin + i + _AHEAD < end:
-                prefetch_row(table, nodes[indices[begin + i + _AHEAD]])
-            x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
-            for h in range(heads):
-                s = table.dtype.type(0)
-                for k in range(width):
-                    s += d_z[h, r - span[0], k] * x[k]
-                d_alpha[i, h] = s
+            _dots(d_z, from_, head_stride, table, offsets[i], width, heads, d_logits, i * heads)
         for h in range(heads):
             mean = table.dtype.type(0)
             for i in range(count):
-                mean += abs(alpha[at + i, h]) * d_alpha[i, h]
-            total = table.dtype.type(0)
+                weights[i, h] = abs(alpha[at + i, h])
+                mean += weights[i, h] * d_logits[i, h]
+            totals[0, h] = 0
             for i in range(count):
-                a = alpha[at + i, h]
-                d_logit = abs(a) * (d_alpha[i, h] - mean)
-                d_logit = d_logit if a > 0 else d_logit * slope
-                d_alpha[i, h] = d_logit
-                total += d_logit
-            for k in range(width):
-                d_row[h, k] += total * me[k]
-                z[h, r - span[0], k] = 0
-        for i in range(count):
-            x = me if i == 0 else table[nodes[indices[begin + i - 1]]]
-            for h in range(heads):
-                g = d_alpha[i, h]
-                a = abs(alpha[at + i, h])
-                for k in range(width):
-                    d_source[h, k] += g * x[k]
-                    z[h, r - span[0], k] += a * x[k]
+                g = weights[i, h] * (d_logits[i, h] - mean)
+                g = g if alpha[at + i, h] > 0 else g * slope
+                d_logits[i, h] = g
+                totals[0, h] += g
+        for k in range(0, width, 2 * LANES):
+            left, to, h = width - k, from_ + k, 0
+            while h + 4 <= heads:
+                four = _weighted(zeros(table, 8), weights, (h, k), heads, table, offsets, count, left)
+                put_rows(four, z, to + h * head_stride, head_stride, left)
+                four = _weighted(zeros(table, 8), d_logits, (h, k), heads, table, offsets, count, left)
+                add_rows(four, d_source, h * width + k, width, left)
+                four = _weighted(zeros(table, 8), totals, (h, k), heads, table, offsets, 1, left)
+                add_rows(four, d_row, h * width + k, width, left)
+                h += 4
+            while h < heads:
+                one = _weighted(zeros(table, 2), weights, (h, k), heads, table, offsets, count, left)
+                put_rows(one, z, to + h * head_stride, head_stride, left)
+                one = _weighted(zeros(table, 2), d_logits, (h, k), heads, table, offsets, count, left)
+                add_rows(one, d_source, h * width + k, width, left)
+                one = _weighted(zeros(table, 2), totals, (h, k), heads, table, offsets, 1, left)
+                add_rows(one, d_row, h * width + k, width, left)
+                h += 1
+
+
+@numba.njit(inline="always")
+def _most_sources(indptr, span):
+    most = 1
+    for r in range(span[0], span[1]):
+        most = max(most, indptr[r + 1] - indptr[r] + 1)
+    return most
+
+
+@numba.njit(nogil=True, cache=True)
+def project(z, weight_t, span, out):
+    """out[start:stop, h * C:] = z[h] times weight_t[h] [d, C]."""
+    heads, width, columns = weight_t.shape
+    start, rows = span[0], span[1] - span[0]
+    out[start : span[1]] = 0
+    for h in range(heads):
+        at, to = (h * z.shape[1] * width, width, 1), (start * out.shape[1] + h * columns, out.shape[1])
+        tiled_product(z, at, weight_t, (h * width * columns, columns), (rows, width, columns), out, to)
+
+
+@numba.njit(nogil=True, cache=True)
+def project_backward_z(d_out, weight, span, d_z):
+    """d_z[h] = d_out[start:stop, h * C:] times weight[h] [C, d]."""
+    heads, columns, width = weight.shape
+    start, rows = span[0], span[1] - span[0]
+    d_z[:, :rows] = 0
+    for h in range(heads):
+        at, to = (
+            (start * heads * columns + h * columns, heads * columns, 1),
+            (h * d_z.shape[1] * width, width),
+        )
+        tiled_product(d_out, at, weight, (h * width * columns, width), (rows, columns, width), d_z, to)
+
+
+@numba.njit(nogil=True, cache=True)
+def project_backward_weight(d_out, z, span, d_weight):
+    """Adds to d_weight[h] [C, d] the product of d_out[start:stop, h * C:] transposed and z[h]."""
+    heads, columns, width = d_weight.shape
+    start, rows = span[0], span[1] - span[0]
+    for h in range(heads):
+        at, from_ = (
+            (start * heads * columns + h * columns, 1, heads * columns),
+            (h * z.shape[1] * width, width),
+        )
+        to = (h * columns * width, width)
+        tiled_product(d_out, at, z, from_, (columns, rows, width), d_weight, to)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")

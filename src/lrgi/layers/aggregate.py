@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrgi.compute.products import bf16_products, matmul
 from lrgi.compute.threads import run_tasks, weighted_tasks
 from lrgi.graph.features import DenseTable
 from lrgi.layers import _kernels, twin
@@ -33,8 +32,9 @@ def attend_table(
     """[R, H * C]: per head, the attention-weighted mean z of table rows, times weight[h] [C, d] transposed.
 
     The logit of edge j -> r in head h is leaky_relu(x_j . q_source[h] + x_r . q_row[h]), queries both [H, d].
+    All of it is in full precision, under a bf16 autocast too: it waits for memory, not for products.
     """
-    how = (rows, hop, slope, bf16_products("cpu"))
+    how = (rows, hop, slope)
     result: Tensor = _AttendTable.apply(weight, *queries, how)  # type: ignore[no-untyped-call]
     return result
 
@@ -71,62 +71,58 @@ class _AttendTable(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, q_source: Tensor, q_row: Tensor, how: tuple[Rows, Hop, float, bool]
+        ctx: Any, weight: Tensor, q_source: Tensor, q_row: Tensor, how: tuple[Rows, Hop, float]
     ) -> Tensor:
-        rows, hop, slope, bf16 = how
+        rows, hop, slope = how
         heads, width, _ = weight.shape
         out = torch.empty(hop.num_rows, heads * width, dtype=weight.dtype)
         alpha = np.empty((hop.num_rows + hop.num_edges, heads), out.numpy().dtype)
         reading, flat = _table_arrays(rows, hop, alpha.dtype), alpha.dtype.type(slope)
-        queries, operand = (frozen(q_source), frozen(q_row)), weight.bfloat16() if bf16 else weight
+        queries, result = (frozen(q_source), frozen(q_row)), out.numpy()
+        weight_t = frozen(weight.transpose(1, 2).contiguous())
 
         def task(start: int, stop: int) -> None:
             z = _z_buffer(weight)
-            z_array = z.numpy()
             for a, b in _few_rows(start, stop, z):
-                _kernels.attend_table(*reading, queries, flat, (a, b), z_array, alpha)
-                for h in range(heads):
-                    narrow = z[h, : b - a].to(operand.dtype)
-                    out[a:b, h * width : (h + 1) * width] = matmul(narrow, operand[h].t())
+                _kernels.attend_table(*reading, queries, flat, (a, b), z, alpha)
+                _kernels.project(z, weight_t, (a, b), result)
 
         _over_rows(hop.indptr, task)
         ctx.save_for_backward(weight)
-        ctx.given = (rows, hop, flat, alpha, operand)
+        ctx.given = (rows, hop, flat, alpha)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
-        rows, hop, flat, alpha, operand = ctx.given
-        heads, width, in_dim = weight.shape
+        rows, hop, flat, alpha = ctx.given
+        heads, _, in_dim = weight.shape
         reading, alpha = _table_arrays(rows, hop, alpha.dtype), frozen(alpha)
         spans = weighted_tasks(hop.indptr)
         d_queries = np.zeros((len(spans), 2, heads, in_dim), alpha.dtype)
-        d_weights = weight.new_zeros(len(spans), heads, width, in_dim)
+        d_weights = np.zeros((len(spans), *weight.shape), alpha.dtype)
+        d_out, values = frozen(grad.contiguous()), frozen(weight)
 
         def task(i: int) -> None:
-            z, d_z = _z_buffer(weight), _z_buffer(weight)
-            both_z, sums = (z.numpy(), d_z.numpy()), (d_queries[i, 0], d_queries[i, 1])
+            both_z, sums = (_z_buffer(weight), _z_buffer(weight)), (d_queries[i, 0], d_queries[i, 1])
+            z, d_z = both_z
             for a, b in _few_rows(*spans[i], z):
-                per_head = grad[a:b].to(operand.dtype).view(b - a, heads, width).transpose(0, 1)
-                for h in range(heads):
-                    d_z[h, : b - a] = matmul(per_head[h], operand[h])
+                _kernels.project_backward_z(d_out, values, (a, b), d_z)
                 _kernels.attend_table_backward(*reading, flat, (a, b), both_z, alpha, sums)
-                for h in range(heads):
-                    d_weights[i, h] += matmul(per_head[h].t(), z[h, : b - a].to(operand.dtype))
+                _kernels.project_backward_weight(d_out, z, (a, b), d_weights[i])
 
         run_tasks(task, len(spans))
         total = torch.from_numpy(d_queries.sum(axis=0))
-        return d_weights.sum(0), total[0], total[1], None
+        return torch.from_numpy(d_weights.sum(axis=0)), total[0], total[1], None
 
 
-def _z_buffer(weight: Tensor) -> Tensor:
+def _z_buffer(weight: Tensor) -> np.ndarray:
     heads, _, in_dim = weight.shape
     few = max(_LEAST_ROWS, _CACHE_FLOATS // (heads * in_dim))
-    return torch.empty(heads, few, in_dim, dtype=weight.dtype)
+    return torch.empty(heads, few, in_dim, dtype=weight.dtype).numpy()  # torch aligns it to cache lines
 
 
-def _few_rows(start: int, stop: int, z: Tensor) -> list[tuple[int, int]]:
+def _few_rows(start: int, stop: int, z: np.ndarray) -> list[tuple[int, int]]:
     few = z.shape[1]
     return [(a, min(a + few, stop)) for a in range(start, stop, few)]
 
