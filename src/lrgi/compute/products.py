@@ -1,14 +1,16 @@
 """Matrix products of layers and predictors: y = activation(x W^T + b + plus), cut by rows among lanes.
 
 On x86 CPUs torch sends float32 products to MKL, which does not use AVX-512 on AMD machines and there
-reaches less than half of what oneDNN does; torch ships both. So products go to oneDNN where torch
-exposes it, and to `torch.nn.functional.linear` elsewhere (CUDA, float64, other builds).
+reaches less than half of what the machine can do. A step's products are small besides, and a library's
+call, its copies of transposed operands and its freshly made result cost as much as the arithmetic. So
+products are added into their place by register tiles (`tiles.py`); only bf16 goes to oneDNN, which has
+instructions for it. Measured by benchmarks/step.py.
 
 Each task takes its rows through product, addition and activation while they are in its core's cache,
 and keeps its own partial sum for the weight's gradient (see `threads.py`).
 
-Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16; sums, outputs and
-gradients stay float32.
+Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16; sums over tasks, outputs
+and gradients stay float32.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lrgi.compute.threads import row_tasks, run_tasks
+from lrgi.compute.tiles import add_product
 
 Activation = Literal["none", "relu", "elu"]
 
@@ -64,12 +67,12 @@ def gram(x: Tensor) -> Tensor:
     """x^T x [D, D] for x [M, D], summed over tasks of rows; no gradient."""
     if x.device.type != "cpu":
         return matmul(x.t(), x)
-    ranges = row_tasks(len(x))
-    parts = [x.new_empty(0)] * len(ranges)
+    x, ranges = x.contiguous(), row_tasks(len(x))
+    parts = x.new_zeros(len(ranges), x.shape[1], x.shape[1])
 
     def task(i: int) -> None:
         rows = x[ranges[i][0] : ranges[i][1]]
-        parts[i] = matmul(rows.t(), rows)
+        add_product(parts[i], rows, rows, transposed=True)
 
     run_tasks(task, len(ranges))
     return _add_up(parts)
@@ -79,13 +82,13 @@ def by_rows(x: Tensor, b: Tensor) -> Tensor:
     """x [M, k] times b [k, N], cut by rows among lanes; no gradient."""
     if x.device.type != "cpu":
         return matmul(x, b)
-    out = x.new_empty(len(x), b.shape[1])
+    x, b, ranges = x.contiguous(), b.contiguous(), row_tasks(len(x))
+    out = x.new_zeros(len(x), b.shape[1])
 
     def task(i: int) -> None:
-        for rows in _chunks(*ranges[i]):
-            out[rows] = matmul(x[rows], b)
+        rows = slice(*ranges[i])
+        add_product(out[rows], x[rows], b)
 
-    ranges = row_tasks(len(x))
     run_tasks(task, len(ranges))
     return out
 
@@ -101,16 +104,15 @@ class _Linear(torch.autograd.Function):
         activation: Activation,
         bf16: bool,
     ) -> Tensor:
+        x, ranges = x.contiguous(), row_tasks(len(x))
         y = torch.empty(len(x), len(weight), dtype=x.dtype)
-        operand = weight.bfloat16() if bf16 else weight
-        ranges = row_tasks(len(x))
+        weight_t = weight.t().bfloat16() if bf16 else weight.t().contiguous()
 
         def task(i: int) -> None:
             for rows in _chunks(*ranges[i]):
-                part = affine(x[rows].to(operand.dtype), operand, bias)
-                if plus is not None:
-                    part += plus[rows]
-                y[rows] = _activate_(part, activation)
+                part = _begin(y[rows], bias, None if plus is None else plus[rows])
+                _accumulate(part, x[rows], weight_t)
+                _activate_(part, activation)
 
         run_tasks(task, len(ranges))
         ctx.save_for_backward(x, weight, y if activation != "none" else None)
@@ -121,37 +123,44 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, y = ctx.saved_tensors
         has_bias, has_plus, activation, bf16 = ctx.given
-        ranges = row_tasks(len(x))
-        d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        grad, ranges = grad.contiguous(), row_tasks(len(x))
+        d_x = torch.zeros_like(x) if ctx.needs_input_grad[0] else None
         d_y = torch.empty_like(grad) if has_plus and activation != "none" else None
-        operand = weight.bfloat16() if bf16 else weight
-        d_weights, d_biases = [weight] * len(ranges), [weight] * len(ranges)
+        operand = weight.bfloat16() if bf16 else weight.contiguous()
+        d_weights = weight.new_zeros(len(ranges), *weight.shape)
+        d_biases = weight.new_zeros(len(ranges), len(weight))
 
         def task(i: int) -> None:
-            for number, rows in enumerate(_chunks(*ranges[i])):
+            for rows in _chunks(*ranges[i]):
                 d = grad[rows] if y is None else activation_backward(grad[rows], y[rows], activation)
-                narrow = d.to(operand.dtype)
                 if d_y is not None:
                     d_y[rows] = d
                 if d_x is not None:
-                    d_x[rows] = matmul(narrow, operand)
-                d_weight, d_bias = matmul(narrow.t(), x[rows].to(operand.dtype)).to(x.dtype), d.sum(0)
-                d_weights[i] = d_weight if number == 0 else d_weights[i].add_(d_weight)
-                d_biases[i] = d_bias if number == 0 else d_biases[i].add_(d_bias)
+                    _accumulate(d_x[rows], d, operand)
+                _accumulate(d_weights[i], d, x[rows].to(operand.dtype), transposed=True)
+                if has_bias:
+                    d_biases[i] += d.sum(0)
 
         run_tasks(task, len(ranges))
         d_plus = (grad if d_y is None else d_y) if has_plus else None
         return d_x, _add_up(d_weights), _add_up(d_biases) if has_bias else None, d_plus, None, None
 
 
-def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b on the calling thread, no gradient; bf16 operands give a float32 result."""
-    if _onednn(x, weight):
-        narrow = bias if bias is None else bias.to(x.dtype)
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, narrow, "none", [], "")
+def _begin(out: Tensor, bias: Tensor | None, plus: Tensor | None) -> Tensor:
+    """What a product is added to: bias + plus, or zeros."""
+    if bias is not None and plus is not None:
+        return torch.add(plus, bias, out=out)
+    if bias is None and plus is None:
+        return out.zero_()
+    return out.copy_(bias if plus is None else plus)  # type: ignore[arg-type]
+
+
+def _accumulate(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False) -> None:
+    """out += a b, or a^T b; in the precision of b, which may be bf16."""
+    if b.dtype == torch.bfloat16:
+        out += matmul((a.t() if transposed else a).bfloat16(), b)
     else:
-        y = functional.linear(x, weight, bias if bias is None else bias.to(x.dtype))
-    return y.float() if y.dtype == torch.bfloat16 else y
+        add_product(out, a, b, transposed=transposed)
 
 
 def activation_backward(grad: Tensor, y: Tensor, activation: Activation) -> Tensor:
@@ -181,11 +190,11 @@ def _chunks(start: int, stop: int) -> list[slice]:
     return [slice(a, min(a + _CHUNK, stop)) for a in range(start, max(stop, start + 1), _CHUNK)]
 
 
-def _add_up(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
+def _add_up(parts: Tensor) -> Tensor:
+    """The tasks' partial sums, added in their order."""
     for part in parts[1:]:
-        total += part
-    return total
+        parts[0] += part
+    return parts[0]
 
 
 def _onednn(a: Tensor, b: Tensor) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel.models import PrimitiveModel
@@ -22,6 +23,7 @@ from torch import Tensor
 # Elements of a vector: what fills a register with float32. Sums are ordered by it, so bits depend on it.
 LANES = 16 if llvm.get_host_cpu_features().get("avx512f", False) else 8
 _ROWS = LANES // 2  # of a product's tile of LANES vectors: half the registers of either kind of machine
+_DEPTH = 256  # terms of a product at once: their part of b then fits the nearest cache
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
@@ -192,10 +194,17 @@ add_rows = intrinsic(_put(add=True))  # out[offset + i * stride:] += tile[i, :]
 
 
 @numba.njit(inline="always")
-def _panel(tile, a, a_at, b, b_at, terms, left):  # type: ignore[no-untyped-def]
+def _panel(tile, a, a_at, panel, terms):  # type: ignore[no-untyped-def]
     for k in range(terms):
-        tile = outer_add(tile, a, a_at[0] + k * a_at[2], a_at[1], b, b_at[0] + k * b_at[1], left)
+        tile = outer_add(tile, a, a_at[0] + k * a_at[2], a_at[1], panel, k * 2 * LANES, 2 * LANES)
     return tile
+
+
+@numba.njit(inline="always")
+def _pack(b, b_at, terms, left, panel, one):  # type: ignore[no-untyped-def]
+    for k in range(terms):
+        row = outer_add(zeros(b, 2), one, 0, 0, b, b_at[0] + k * b_at[1], left)
+        put_rows(row, panel, k * 2 * LANES, 0, 2 * LANES)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -205,21 +214,27 @@ def tiled_product(a, a_at, b, b_at, shape, out, out_at):  # type: ignore[no-unty
     a_at = (offset, stride of m, stride of k), b_at = (offset, stride of k), out_at = (offset, stride of m).
     """
     m, terms, n = shape
-    for c in range(0, n, 2 * LANES):
-        b_here = (b_at[0] + c, b_at[1])
-        whole = m - m % _ROWS
-        for r in range(0, whole, _ROWS):
-            a_here = (a_at[0] + r * a_at[1], a_at[1], a_at[2])
-            tile = _panel(zeros(a, LANES), a, a_here, b, b_here, terms, n - c)
-            add_rows(tile, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c)
-        for r in range(whole, m):
-            a_here = (a_at[0] + r * a_at[1], a_at[1], a_at[2])
-            row = _panel(zeros(a, 2), a, a_here, b, b_here, terms, n - c)
-            add_rows(row, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c)
+    whole = m - m % _ROWS
+    panel = np.empty(min(terms, _DEPTH) * 2 * LANES, a.dtype)
+    one = np.ones(1, a.dtype)
+    for k in range(0, terms, _DEPTH):
+        depth = min(_DEPTH, terms - k)
+        for c in range(0, n, 2 * LANES):
+            # Rows of b that lie far apart fall on the same few places of a cache.
+            _pack(b, (b_at[0] + k * b_at[1] + c, b_at[1]), depth, n - c, panel, one)
+            for r in range(0, whole, _ROWS):
+                a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
+                tile = _panel(zeros(a, LANES), a, a_here, panel, depth)
+                add_rows(tile, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c)
+            for r in range(whole, m):
+                a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
+                row = _panel(zeros(a, 2), a, a_here, panel, depth)
+                add_rows(row, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c)
 
 
 def add_product(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False) -> None:
     """out [m, n] += a [m, k] times b [k, n] on the calling thread; contiguous; `transposed`: a is [k, m]."""
     (terms, n), m = b.shape, len(out)
     strides = (1, m) if transposed else (terms, 1)
-    tiled_product(a.numpy(), (0, *strides), b.numpy(), (0, n), (m, terms, n), out.numpy(), (0, n))
+    arrays = [tensor.detach().numpy() for tensor in (a, b, out)]
+    tiled_product(arrays[0], (0, *strides), arrays[1], (0, n), (m, terms, n), arrays[2], (0, n))

@@ -13,7 +13,8 @@ from lrgi.compute.products import by_rows, gram
 def covariance(x: Tensor) -> Tensor:
     """The sample covariance [D, D] of x [B, D], divided by B - 1."""
     centred = x - x.mean(0)
-    return gram(centred) / (len(x) - 1)
+    with torch.autocast(x.device.type, enabled=False):
+        return centred.t() @ centred / (len(x) - 1)
 
 
 def variance_term(c: Tensor) -> Tensor:
