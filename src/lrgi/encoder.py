@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from lrgi.compute.allocator import empty_table, release_freed_memory
 from lrgi.compute.threads import lanes
 from lrgi.directory import new_directory, write_json
 from lrgi.errors import FormatError, InputError
@@ -125,7 +126,7 @@ def embed_layer(layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray |
     offer goes to an unnamed temporary file where it is large.
     """
     if out is None:
-        out = torch.empty(graph.num_nodes, layer.out_dim).numpy()  # torch's memory begins on a cache line
+        out = empty_table((graph.num_nodes, layer.out_dim))
     beside = Path(out.filename).parent if isinstance(out, np.memmap) and out.filename else None
     with torch.no_grad(), lanes():
         sources = _all_sources(layer, table, beside)
@@ -133,6 +134,8 @@ def embed_layer(layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray |
             hop = graph_hop(graph.indptr, graph.indices, start, stop)
             own = Rows(table.slice(start, stop), None, str(layer.device))
             out[start:stop] = layer.from_sources(sources, own, hop).cpu().numpy()
+        del sources
+    release_freed_memory()
     return DenseTable(out)
 
 
@@ -153,7 +156,7 @@ def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[
 
 def _scratch(shape: tuple[int, ...], beside: Path | None) -> Tensor:
     if 4 * int(np.prod(shape)) <= _SCRATCH_IN_MEMORY:
-        return torch.empty(shape)
+        return torch.from_numpy(empty_table(shape))
     with tempfile.TemporaryFile(dir=beside) as file:  # the mapping keeps the file alive, nameless
         return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
 

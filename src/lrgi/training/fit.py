@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lrgi import seed as randomness
-from lrgi.compute.allocator import keep_freed_memory
+from lrgi.compute.allocator import keep_freed_memory, release_freed_memory
 from lrgi.compute.threads import lanes
 from lrgi.encoder import Encoder, embed_layer
 from lrgi.graph.features import Table
@@ -73,6 +73,7 @@ def fit_layer(
                 descend(optimizer, terms.total(own.weights), rate, place)
                 detached = Terms(*(term.detach() for term in terms))
                 journal.step_taken(StepRecord(place, detached, rate, block))
+    release_freed_memory()
     if isinstance(layer, GraphLayer):
         journal.layer_fitted(number, layer)
 
