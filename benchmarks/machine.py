@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrgi.compute.products import affine
+from lrgi.compute.products import matmul
 from lrgi.compute.threads import lanes, run_tasks
+from lrgi.compute.tiles import add_product
 from lrgi.layers.rows import as_tensor
 
 Shape = tuple[int, int, int]
-Product = Callable[[Tensor, Tensor], Tensor]
+Product = Callable[[Tensor, Tensor], object]
 
 
 def best_seconds(work: Callable[[], object], tries: int = 7) -> float:
@@ -29,19 +30,24 @@ def best_seconds(work: Callable[[], object], tries: int = 7) -> float:
 
 
 def product_rates(shapes: Iterable[Shape], threads: int) -> dict[str, float]:
-    """The best flops per second over the shapes (m, k, n), by oneDNN and as torch.mm (MKL on x86).
+    """The best flops per second over the shapes (m, k, n): by oneDNN, as torch.mm (MKL on x86), by our tiles.
 
     Each is tried both ways: one product per lane at the same time, and one product cut by OpenMP.
     """
-    rates = {"onednn": 0.0, "mkl": 0.0}
+    rates = {"onednn": 0.0, "mkl": 0.0, "tiles": 0.0}
     for m, k, n in shapes:
         a = [torch.randn(m, k) for _ in range(threads)]
-        b = [torch.randn(n, k) for _ in range(threads)]
+        b = [torch.randn(k, n) for _ in range(threads)]
         flops = 2 * m * k * n
-        for kind, product in (("onednn", affine), ("mkl", torch.nn.functional.linear)):
+        kinds = {"onednn": matmul, "mkl": torch.mm, "tiles": _by_tiles}
+        for kind, product in kinds.items():
             rate = flops * _products_per_second(product, a, b, max(1, round(1e8 / flops)))
             rates[kind] = max(rates[kind], rate)
     return rates
+
+
+def _by_tiles(a: Tensor, b: Tensor) -> None:
+    add_product(torch.empty(len(a), b.shape[1]), a, b)
 
 
 def _products_per_second(product: Product, a: list[Tensor], b: list[Tensor], repeats: int) -> float:

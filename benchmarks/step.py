@@ -180,7 +180,7 @@ def measure(s: Settings) -> dict[str, Any]:
     ordinary.copy_weights(ours.layer, ours.predictors)
     blocks = {"ours": Blocks(graph, s), "ordinary": Blocks(graph, s)}
     seconds: dict[str, list[list[float]]] = {"ours": [], "ordinary": []}
-    sizes, rates = [], {"onednn": 0.0, "mkl": 0.0, "gather": 0.0, "stream": 0.0}
+    sizes, rates = [], {"onednn": 0.0, "mkl": 0.0, "tiles": 0.0, "gather": 0.0, "stream": 0.0}
     turns = (("ours", ours, s.ours_per_round), ("ordinary", ordinary, s.ordinary_per_round))
     for number in range(s.rounds + 1):
         for name, who, steps in turns:
@@ -216,7 +216,7 @@ def evaluate(
     nodes, edges, rows = (float(size) for size in sizes)
     flops, traffic = flops_of(s, round(rows)), bytes_of(s, nodes, parameters)
     steps = {who: summary(times) for who, times in seconds.items()}
-    floors = {kind: floor_seconds(flops, traffic, rates[kind], rates) for kind in ("onednn", "mkl")}
+    floors = {kind: floor_seconds(flops, traffic, rates[kind], rates) for kind in ("onednn", "mkl", "tiles")}
     fastest = min(floors.values())
     return {
         "batch": {"nodes": nodes, "edges": edges, "rows": rows, "paper": PAPER},
@@ -291,7 +291,7 @@ def show_floor(r: dict[str, Any]) -> list[str]:
     work, traffic = sum(r["flops"].values()), sum(r["bytes"].values())
     lines = [
         f"machine: products {rates['onednn'] / 1e9:.0f} GFLOP/s (oneDNN), "
-        f"{rates['mkl'] / 1e9:.0f} (torch.mm); random rows "
+        f"{rates['tiles'] / 1e9:.0f} (tiles), {rates['mkl'] / 1e9:.0f} (torch.mm); random rows "
         f"{rates['gather'] / 1e9:.1f} GB/s; stream {rates['stream'] / 1e9:.1f} GB/s",
         f"floor: {work / 1e9:.2f} GFLOP and {traffic / 1e6:.1f} MB in {1e3 * floors['fastest']:.2f} ms "
         f"({1e3 * floors['mkl']:.2f} ms at torch.mm's rate)",

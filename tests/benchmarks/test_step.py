@@ -77,6 +77,6 @@ def test_quick_run_writes_a_whole_record(tmp_path, capsys, restore_threads):
         *record["floor_seconds"].values(),
         *(ratio for when in record["ratios"].values() for ratio in when.values()),
     ]
-    assert len(numbers) == 2 * 5 * 2 + 4 + 3 + 2 * 3
+    assert len(numbers) == 2 * 5 * 2 + 5 + 4 + 2 * 3
     assert all(np.isfinite(numbers)) and min(numbers) > 0
     assert "ordinary / step" in capsys.readouterr().out
