@@ -98,7 +98,7 @@ def save_embedding(
     """
     final, chosen = Path(path), chosen_layers(layers, len(encoder.layers))
     encoder.check_columns(graph)
-    _check_place(final, overwrite)
+    check_place(final, overwrite)
     shape = graph.num_nodes, sum(encoder.layers[number - 1].out_dim for number in chosen)
     with new_directory(final) as fresh:
         file = fresh / "embeddings.npy"
@@ -155,7 +155,8 @@ def _between(place: str | None, number: int, shape: tuple[int, int]) -> npt.NDAr
     return None if place is None else create_array(Path(place) / f"{number}.npy", shape, np.float32)
 
 
-def _check_place(final: Path, overwrite: bool) -> None:
+def check_place(final: Path, overwrite: bool) -> None:
+    """Raise InputError unless an embedding may be written at `final`."""
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
     if overwrite and is_embedding_directory(final):

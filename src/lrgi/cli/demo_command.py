@@ -8,7 +8,7 @@ from typing import Any
 
 from lrgi.cli.console import Console
 from lrgi.cli.fit_command import GROUPS, fit_seconds, fit_with_progress, keep_table
-from lrgi.cli.flags import add_settings, examples, given_settings
+from lrgi.cli.flags import add_settings, examples, given_settings, number
 from lrgi.errors import InputError
 from lrgi.graph.store import save_graph
 from lrgi.graph.synthetic import planted_communities
@@ -38,7 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="RUN", default="runs/demo", help="the run directory (default runs/demo)"
     )
     parser.add_argument(
-        "--nodes", type=int, default=NODES, metavar="N", help=f"nodes of the graph (default {NODES:,})"
+        "--nodes",
+        type=number("--nodes", int),
+        default=NODES,
+        metavar="N",
+        help=f"nodes of the graph (default {NODES:,})",
     )
     add_settings(parser, FitPlan, GROUPS, defaults=DEFAULTS, only=("layers", "updates", "precision", "seed"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
 from lrgi.cli.console import Console
@@ -11,7 +12,7 @@ from lrgi.cli.flags import examples
 from lrgi.cli.graphs import load_graph
 from lrgi.cli.progress import duration
 from lrgi.graph.inductive import training_subgraph
-from lrgi.outputs import save_embedding
+from lrgi.outputs import check_place, save_embedding
 from lrgi.training.run import open_run
 
 DESCRIPTION = """Write the embeddings of a graph's nodes: of any graph with the feature columns
@@ -53,6 +54,7 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Embed, and say how to read it."""
+    check_place(Path(arguments.out), arguments.overwrite)
     done, graph, nodes = open_run(arguments.run), load_graph(arguments.graph), None
     if arguments.training_subgraph:
         graph, nodes = training_subgraph(graph, "train" if done.fit_on == "all" else done.fit_on)
@@ -60,6 +62,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         "run": str(arguments.run),
         "embedded_in": "whole graph" if nodes is None else "training subgraph",
     }
+    done.encoder.check_columns(graph)
     console.note(f"embedding {graph.num_nodes:,} nodes, {graph.num_edges:,} edges")
     begun = time.perf_counter()
     manifest = save_embedding(

@@ -8,7 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, fields
 from typing import Any, get_type_hints
 
-from lrgi.errors import InputError
+from lrgi.errors import LRGIError
+
+
+class UsageError(LRGIError):
+    """A command line that cannot be understood; a ValueError would be reworded by argparse."""
+
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 
@@ -59,16 +64,21 @@ def _add_flag(group: Any, entry: Field[Any], kind: Any, default: Any) -> None:
     else:
         choices = entry.metadata.get("choices")
         metavar = "{" + ",".join(choices) + "}" if choices else _METAVARS[kind]
-        group.add_argument(flag, type=_one(flag, kind), metavar=metavar, **options)
+        group.add_argument(flag, type=number(flag, kind), metavar=metavar, **options)
 
 
-def _one(flag: str, kind: type) -> Callable[[str], Any]:
+def number(flag: str, kind: type, least: int | None = None) -> Callable[[str], Any]:
+    """Reads the value of a flag; raises UsageError for what is no such number."""
+
     def read(text: str) -> Any:
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             wanted = "a whole number" if kind is int else "a number"
-            raise InputError(f"{flag} must be {wanted}, got {text!r}; see --help") from None
+            raise UsageError(f"{flag} must be {wanted}, got {text!r}; correct it") from None
+        if least is not None and value < least:
+            raise UsageError(f"{flag} must be at least {least}, got {value}; raise it")
+        return value
 
     return read
 
@@ -78,7 +88,9 @@ def _numbers(flag: str) -> Callable[[str], tuple[int, ...]]:
         try:
             return tuple(int(number) for number in text.split(","))
         except ValueError:
-            raise InputError(f"{flag} must be whole numbers with commas between, got {text!r}") from None
+            raise UsageError(
+                f"{flag} must be whole numbers with commas between, got {text!r}; write 0,1,2"
+            ) from None
 
     return read
 

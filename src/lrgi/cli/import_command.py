@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from lrgi.cli.console import Console
-from lrgi.cli.flags import examples
+from lrgi.cli.flags import examples, number
 from lrgi.cli.graphs import SPLITS, in_words, with_split
 from lrgi.graph.store import save_graph
 from lrgi.graph.summary import summarize
@@ -46,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "by-graph: about 70/15/15 %% of the graphs, whole ones; none: no split",
     )
     group.add_argument(
-        "--split-seed", type=int, default=0, metavar="N", help="decides a new split (default 0)"
+        "--split-seed",
+        type=number("--split-seed", int),
+        default=0,
+        metavar="N",
+        help="decides a new split (default 0)",
     )
 
 

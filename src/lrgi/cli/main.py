@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from lrgi import __version__
+from lrgi.cli.flags import UsageError, number
 from lrgi.errors import LRGIError
 
 # The commands in the order in which a newcomer meets them. Each is a module of this room with SUMMARY,
@@ -31,10 +32,6 @@ _EPILOG = """on your own graph:
 `lrgi COMMAND --help` says what a command takes. Everything can be called from Python too: see README.md.
 """
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141
-
-
-class UsageError(LRGIError):
-    """A command line that cannot be understood."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -76,9 +73,14 @@ def _dispatch(words: list[str]) -> int:
         raise UsageError(
             f"a command must be one of {', '.join(COMMANDS)}, got {command!r}; see `lrgi --help`"
         )
-    arguments = parser.parse_args(words)
-    if arguments.command is None:
-        parser.error("a command must be given, got none")
+    arguments, unknown = parser.parse_known_args(words)
+    if command is None:
+        parser.error(f"a command must be one of {', '.join(COMMANDS)}, got none")
+    if unknown:
+        raise UsageError(
+            f"arguments must be ones that `lrgi {command}` takes, got {unknown[0]!r}; "
+            f"see `lrgi {command} --help`"
+        )
     return _run(arguments)
 
 
@@ -88,8 +90,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from lrgi.cli.console import Console
 
     if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise UsageError(f"threads must be at least 1, got {arguments.threads}; raise it")
         torch.set_num_threads(arguments.threads)
     console = Console(json=arguments.json, quiet=arguments.quiet)
     result: dict[str, Any] = import_module(_module(arguments.command)).run(arguments, console)
@@ -131,7 +131,12 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output and machine")
     group.add_argument("--json", action="store_true", help="print exactly one JSON object (docs/json.md)")
     group.add_argument("--quiet", action="store_true", help="no progress on the error stream")
-    group.add_argument("--threads", type=int, metavar="N", help="threads to use (default: what torch finds)")
+    group.add_argument(
+        "--threads",
+        type=number("--threads", int, 1),
+        metavar="N",
+        help="threads to use (default: what torch finds)",
+    )
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
@@ -143,5 +148,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _complain(sentence: str, code: int, prefix: str = "error: ") -> int:
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)  # a bar may be standing there
     print(f"lrgi: {prefix}{sentence}", file=sys.stderr, flush=True)
     return code

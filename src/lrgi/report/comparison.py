@@ -73,7 +73,7 @@ class Comparison:
             seeds = f"{len(self.seeds)} seeds" if len(self.seeds) > 1 else "1 seed"
             lines = [
                 f"validation, test: {score} of a linear probe, {self.protocol}, mean over {seeds}; "
-                "spread: of the test.",
+                "spread: deviation of the test over the seeds.",
                 f"Splits: {self.splits}.",
             ]
         return "\n".join(
