@@ -19,8 +19,9 @@ from lrgi.graph.store import open_graph, save_graph
 from lrgi.graph.synthetic import planted_communities
 from lrgi.layers.stack import Stack
 from lrgi.sampling.sample import Batches
-from lrgi.training.fit import fit_encoder, fit_layer, new_layer, views
+from lrgi.training.fit import fit_encoder, fit_layer, new_layer
 from lrgi.training.journal import Journal, Listener, StepRecord
+from lrgi.training.objective import views
 from lrgi.training.optimize import learning_rate
 from lrgi.training.plan import FitPlan
 from lrgi.training.presets import PRESETS, preset
@@ -152,8 +153,7 @@ def test_whole_graphs_as_batches(graph):
 
 def test_views_of_a_stack_are_those_of_its_layers_applied_to_all_nodes(graph):
     layers = [new_layer(PLAN, number, d) for number, d in ((1, graph.num_features), (2, PLAN.width))]
-    sampling = PLAN.with_settings(batch_size=0).sampling
-    sampling = type(sampling)(0, (None, None, None))
+    sampling = PLAN.with_settings(batch_size=0).sampling_over(2, 1)
     (block,) = Batches(graph, sampling, 0, 1).epoch(1)
     with torch.no_grad():
         u, v = views(Stack(layers), graph.features, block)
@@ -175,16 +175,7 @@ def test_rgi_end_to_end_is_the_one_layer_fit_on_a_stack(graph):
     stack = Stack(layers)
     before = [p.detach().clone() for p in layers[0].parameters()]
 
-    class Whole(FitPlan):
-        @property
-        def sampling(self):
-            return type(plan.sampling)(0, (None, None, None))
-
-        def for_layer(self, number):
-            return self
-
-    settings = {**plan.to_mapping(), "per_layer": ()}
-    fit_layer(stack, graph, graph.features, Whole(**settings), 1, journal=Journal(heard))
+    fit_layer(stack, graph, graph.features, plan, 1, journal=Journal(heard))
     assert heard.totals[-1] < 0.8 * heard.totals[0]
     assert all(not torch.equal(a, b) for a, b in zip(before, layers[0].parameters(), strict=True))
 

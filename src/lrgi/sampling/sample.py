@@ -37,12 +37,18 @@ class Sampling:
 
 
 class Batches:
-    """The batches that fit one layer. Keeps whole graphs once made, since every epoch uses them again."""
+    """The batches that fit one layer. Keeps whole graphs once made, since every epoch uses them again.
 
-    def __init__(self, graph: Graph, sampling: Sampling, seed: int, layer: int) -> None:
+    `targets` are the nodes that batches are made of, all of them by default; whole graphs stay whole.
+    """
+
+    def __init__(
+        self, graph: Graph, sampling: Sampling, seed: int, layer: int, targets: np.ndarray | None = None
+    ) -> None:
         if len(sampling.fan_outs) == 0:
             raise InputError("fan_outs must name at least one hop, got none; give one number per hop")
         self._graph, self._sampling, self._seed, self._layer = graph, sampling, seed, layer
+        self._targets, self._count = targets, graph.num_nodes if targets is None else len(targets)
         self._whole: dict[int, Block] = {}
 
     def __len__(self) -> int:
@@ -50,10 +56,10 @@ class Batches:
         if self._sampling.batch_size == 0:
             return self._graph.num_graphs
         # Rounded, so that no batch is a small rest whose covariance would be noise.
-        return max(1, round(self._graph.num_nodes / self._sampling.batch_size))
+        return max(1, round(self._count / self._sampling.batch_size))
 
     def epoch(self, epoch: int) -> Iterator[Block]:
-        """The blocks of one epoch; together their targets are all nodes, each once, in random order."""
+        """The blocks of one epoch; together they hold every target once, in random order."""
         graph, fan_outs = self._graph, self._sampling.fan_outs
         random = randomness.stream(self._seed, "order", self._layer, epoch)
         if self._sampling.batch_size == 0:
@@ -62,9 +68,12 @@ class Batches:
                     self._whole[g] = whole_graph(graph, g, len(fan_outs))
                 yield self._whole[g]
             return
-        order = random.permutation(graph.num_nodes).astype(graph.indices.dtype, copy=False)
+        order = random.permutation(self._count)
+        if self._targets is not None:
+            order = self._targets[order]
+        order = order.astype(graph.indices.dtype, copy=False)
         key = randomness.key(self._seed, "neighbours", self._layer, epoch)
-        borders = np.linspace(0, graph.num_nodes, len(self) + 1).astype(np.int64)
+        borders = np.linspace(0, self._count, len(self) + 1).astype(np.int64)
         for start, stop in pairwise(borders):
             yield sample_block(graph, order[start:stop], fan_outs, key)
 

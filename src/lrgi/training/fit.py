@@ -1,5 +1,5 @@
 """Algorithm 1 of the paper. `fit_encoder` fits a layer, embeds everything with it, and goes on;
-`fit_layer` is RGI: sample a block, take both views of its targets, descend.
+`fit_layer` is RGI: sample a block, take the terms of Eq. 1 from both views of its targets, descend.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import math
 from contextlib import AbstractContextManager
 
 import torch
-from torch import Tensor
 
 from lrgi import seed as randomness
 from lrgi.compute.allocator import keep_freed_memory, release_freed_memory
@@ -16,16 +15,13 @@ from lrgi.compute.threads import lanes
 from lrgi.encoder import Encoder, embed_layer
 from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
-from lrgi.layers.aggregate import neighbour_mean
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
-from lrgi.layers.rows import Rows
 from lrgi.layers.stack import Stack
-from lrgi.objective.infomax import Terms, infomax_terms
-from lrgi.objective.predictors import NetworkPredictors
-from lrgi.sampling.block import Block
+from lrgi.objective.terms import detached
 from lrgi.sampling.sample import Batches
 from lrgi.training.journal import Journal, Place, StepRecord
+from lrgi.training.objective import Infomax, Objective
 from lrgi.training.optimize import adamw, descend, learning_rate
 from lrgi.training.plan import FitPlan
 
@@ -52,13 +48,18 @@ def fit_layer(
     plan: FitPlan,
     number: int,
     *,
+    objective: Objective | None = None,
     journal: Journal | None = None,
 ) -> None:
-    """Fit one layer (or a stack, which makes it end-to-end RGI) in place on its frozen input `table`."""
+    """Fit one layer in place on its frozen input `table`; a stack instead makes it end-to-end RGI.
+
+    Another `objective` makes it another method (see `baselines/`).
+    """
     journal, own = journal or Journal(), plan.for_layer(number)
-    predictors = new_predictors(own, number, layer.out_dim)
-    optimizer = adamw([*layer.parameters(), *predictors.parameters()], own)
-    batches = Batches(graph, own.sampling, own.seed, number)
+    objective = objective or Infomax(own, number, layer.out_dim)
+    optimizer = adamw([*layer.parameters(), *objective.parameters()], own)
+    sampling = own.sampling_over(layer.hops, objective.hops)
+    batches = Batches(graph, sampling, own.seed, number, objective.targets)
     epochs = own.epochs or math.ceil(own.updates / len(batches))
     place = Place(number, 0, 0, epochs * len(batches))
     journal.layer_started(number, own, place.steps)
@@ -67,25 +68,14 @@ def fit_layer(
         for epoch in range(1, epochs + 1):
             for block in batches.epoch(epoch):
                 place = place._replace(epoch=epoch, step=place.step + 1)
-                u, v = views(layer, table, block)
-                terms = infomax_terms(u, v, *predictors(u, v))
+                terms = objective.terms(layer, table, block, place)
                 rate = learning_rate(own, place.step, place.steps)
                 descend(optimizer, terms.total(own.weights), rate, place)
-                detached = Terms(*(term.detach() for term in terms))
-                journal.step_taken(StepRecord(place, detached, rate, block))
+                objective.after_step(layer, place)
+                journal.step_taken(StepRecord(place, detached(terms), rate, block))
     release_freed_memory()
     if isinstance(layer, GraphLayer):
         journal.layer_fitted(number, layer)
-
-
-def views(layer: GraphLayer | Stack, table: Table, block: Block) -> tuple[Tensor, Tensor]:
-    """(u, v) of a block's targets [B, D]: the layer's output, and its propagation over the hops left."""
-    hops = [block.hop(t) for t in reversed(range(block.depth))]  # outermost first
-    u = layer(Rows.of(table, block, str(layer.device)), *hops[: layer.hops])
-    v = u
-    for hop in hops[layer.hops :]:
-        v = neighbour_mean(v, hop)
-    return u[: block.num_targets], v
 
 
 def new_layer(plan: FitPlan, number: int, in_dim: int) -> GraphLayer:
@@ -95,11 +85,6 @@ def new_layer(plan: FitPlan, number: int, in_dim: int) -> GraphLayer:
     layer = make_layer(own.layer, in_dim, own.width, **settings)
     layer.reset(randomness.torch_stream(own.seed, "layer", number))
     return layer
-
-
-def new_predictors(plan: FitPlan, number: int, width: int) -> NetworkPredictors:
-    """Fresh for each layer, gone after it."""
-    return NetworkPredictors(width, plan.expansion, randomness.torch_stream(plan.seed, "predictors", number))
 
 
 def products_in(precision: str) -> AbstractContextManager[None]:

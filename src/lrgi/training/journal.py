@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lrgi.graph.features import DenseTable
 from lrgi.layers.layer import GraphLayer
-from lrgi.objective.infomax import Terms
+from lrgi.objective.terms import LossTerms
 from lrgi.sampling.block import Block
 from lrgi.training.plan import FitPlan
 
@@ -29,7 +29,7 @@ class StepRecord:
     """What a step says of itself. Terms are detached tensors: who wants their numbers waits for them."""
 
     place: Place
-    terms: Terms
+    terms: LossTerms
     learning_rate: float
     block: Block
 

@@ -104,7 +104,12 @@ class FitPlan:
     @property
     def sampling(self) -> Sampling:
         """Two hops for any layer: S_L, then S_K."""
-        return Sampling(self.batch_size, (self.neighbours or ALL, self.next_neighbours or ALL))
+        return self.sampling_over(1, 1)
+
+    def sampling_over(self, hops: int, further: int) -> Sampling:
+        """S_L for as many hops as there are layers at once, S_K for those further out."""
+        fan_outs = (self.neighbours or ALL,) * hops + (self.next_neighbours or ALL,) * further
+        return Sampling(self.batch_size, fan_outs)
 
     def _check_kinds(self) -> None:
         for entry in fields(self):

@@ -1,0 +1,68 @@
+"""What a fit descends on: from an encoder and a block to the terms of a loss. LRGI's is `Infomax`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from torch import Tensor, nn
+
+from lrgi import seed as randomness
+from lrgi.graph.features import Table
+from lrgi.layers.aggregate import neighbour_mean
+from lrgi.layers.layer import GraphLayer
+from lrgi.layers.rows import Rows
+from lrgi.layers.stack import Stack
+from lrgi.objective.infomax import infomax_terms
+from lrgi.objective.predictors import NetworkPredictors
+from lrgi.objective.terms import LossTerms
+from lrgi.sampling.block import Block, Hop
+from lrgi.training.journal import Place
+from lrgi.training.plan import FitPlan
+
+FittedModule = GraphLayer | Stack  # what a fit changes: one layer, or several as one
+
+
+class Objective(nn.Module, ABC):
+    """A loss on blocks. Its own parameters are fitted beside the encoder's, and gone after the fit."""
+
+    hops = 0  # hops of neighbours that it reads beyond those of the encoder
+    targets: np.ndarray | None = None  # the nodes the loss is computed on; None: all
+
+    @abstractmethod
+    def terms(self, encoder: FittedModule, table: Table, block: Block, place: Place) -> LossTerms:
+        """The loss of one block. What is drawn at random is a function of the seed and the place alone."""
+
+    def after_step(self, encoder: FittedModule, place: Place) -> None:  # noqa: B027
+        """Called when the weights have moved."""
+
+
+class Infomax(Objective):
+    """Eq. 1 on both views of the targets: RGI, for one layer (LRGI) or for a stack, end to end."""
+
+    hops = 1  # K
+
+    def __init__(self, plan: FitPlan, number: int, width: int) -> None:
+        super().__init__()
+        random = randomness.torch_stream(plan.seed, "predictors", number)
+        self.predictors = NetworkPredictors(width, plan.expansion, random)
+
+    def terms(self, encoder: FittedModule, table: Table, block: Block, place: Place) -> LossTerms:
+        """Reconstruction, variance and covariance."""
+        u, v = views(encoder, table, block)
+        return infomax_terms(u, v, *self.predictors(u, v))
+
+
+def views(encoder: FittedModule, table: Table, block: Block) -> tuple[Tensor, Tensor]:
+    """(u, v) of a block's targets [B, D]: the encoder's output, and its propagation over the hops left."""
+    hops = outermost_first(block)
+    u = encoder(Rows.of(table, block, str(encoder.device)), *hops[: encoder.hops])
+    v = u
+    for hop in hops[encoder.hops :]:
+        v = neighbour_mean(v, hop)
+    return u[: block.num_targets], v
+
+
+def outermost_first(block: Block) -> list[Hop]:
+    """A block's hops in the order in which layers take them."""
+    return [block.hop(t) for t in reversed(range(block.depth))]
