@@ -30,7 +30,7 @@ class Progress(Listener):
         self._bar = console.on_terminal
         self._weights = FitPlan().weights
         self._begun = self._drawn = self._lined = clock()
-        self._embedding = 0.0
+        self._fitted_at, self._embedding = 0.0, 0.0
         self._line_step = 0
         self._loss = float("nan")
         self._times: deque[float] = deque(maxlen=_RECENT)
@@ -70,11 +70,11 @@ class Progress(Listener):
             f"layer {layer} of {len(self._steps)} fitted: {steps} steps in {duration(now - self._begun)}, "
             f"loss {self._loss:.2f} at the end"
         )
-        self._embedding = now
+        self._fitted_at = now
 
     def layer_embedded(self, layer: int, table: DenseTable) -> None:
         """How long embedding takes belongs to the time left, for the layers to come."""
-        self._embedding = self._clock() - self._embedding
+        self._embedding = self._clock() - self._fitted_at
 
     def left(self, layer: int, step: int) -> float | None:
         """Seconds until the last layer is fitted, from the speed of recent steps; None while unknown."""
@@ -82,7 +82,7 @@ class Progress(Listener):
             return None
         pace = (self._times[-1] - self._times[0]) / (len(self._times) - 1)
         later = sum(self._steps[layer:])
-        embeddings = (len(self._steps) - layer) * (self._embedding if layer > 1 else 0.0)
+        embeddings = (len(self._steps) - layer) * self._embedding
         return pace * (self._steps[layer - 1] - step + later) + embeddings
 
     def _line_is_due(self, now: float, step: int, steps: int) -> bool:
