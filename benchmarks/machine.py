@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lrgi.compute.products import matmul
 from lrgi.compute.threads import lanes, run_tasks
-from lrgi.compute.tiles import add_product
+from lrgi.compute.tiles import product_into
 from lrgi.layers.rows import as_tensor
 
 Shape = tuple[int, int, int]
@@ -47,7 +47,7 @@ def product_rates(shapes: Iterable[Shape], threads: int) -> dict[str, float]:
 
 
 def _by_tiles(a: Tensor, b: Tensor) -> None:
-    add_product(torch.empty(len(a), b.shape[1]), a, b)
+    product_into(torch.empty(len(a), b.shape[1]), a, b)
 
 
 def _products_per_second(product: Product, a: list[Tensor], b: list[Tensor], repeats: int) -> float:

@@ -25,7 +25,7 @@ from ordinary import Ordinary
 from torch import Tensor
 
 from lrgi import seed as randomness
-from lrgi.compute.allocator import keep_freed_memory
+from lrgi.compute.allocator import empty_table, keep_freed_memory
 from lrgi.compute.threads import lanes
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
@@ -175,7 +175,9 @@ def measure(s: Settings) -> dict[str, Any]:
     kept = keep_freed_memory()
     graph = products_training(s.nodes, s.mean_degree, seed=s.seed)
     random = randomness.stream(s.seed, "table")
-    table = DenseTable(random.standard_normal((graph.num_nodes, s.width), dtype=np.float32))
+    rows = empty_table((graph.num_nodes, s.width))  # as the table that a fit hands to its next layer
+    rows[:] = random.standard_normal(rows.shape, dtype=np.float32)
+    table = DenseTable(rows)
     ours, ordinary = Ours(table, s), Ordinary(table, s)
     ordinary.copy_weights(ours.layer, ours.predictors)
     blocks = {"ours": Blocks(graph, s), "ordinary": Blocks(graph, s)}

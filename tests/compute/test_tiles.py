@@ -4,21 +4,33 @@ import numpy as np
 import pytest
 import torch
 
-from lrgi.compute.tiles import LANES, add_product, tiled_product
+from lrgi.compute.tiles import LANES, product_into, tiled_product
 
-SIZES = [(1, 1, 1), (8, 4, 32), (9, 5, 33), (7, 130, 31), (40, 3, 2 * LANES + 1), (64, 128, 96)]
+SIZES = [
+    (1, 1, 1),
+    (5, 0, 7),
+    (0, 5, 7),
+    (9, 700, 40),
+    (8, 4, 32),
+    (9, 5, 33),
+    (7, 130, 31),
+    (40, 3, 2 * LANES + 1),
+    (64, 128, 96),
+]
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", SIZES)
-def test_adds_the_product(size, dtype, transposed):
+def test_gives_or_adds_the_product(size, dtype, transposed):
     m, k, n = size
     random = torch.Generator().manual_seed(0)
     a, b, before = (torch.randn(s, dtype=dtype, generator=random) for s in ((m, k), (k, n), (m, n)))
-    out = before.clone()
-    add_product(out, a.t().contiguous() if transposed else a, b, transposed=transposed)
-    torch.testing.assert_close(out.double(), before.double() + a.double() @ b.double(), rtol=1e-5, atol=1e-5)
+    for add in (False, True):
+        out = before.clone()
+        product_into(out, a.t().contiguous() if transposed else a, b, transposed=transposed, add=add)
+        expected = a.double() @ b.double() + (before.double() if add else 0)
+        torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_stays_within_its_part_of_larger_arrays():
@@ -26,7 +38,7 @@ def test_stays_within_its_part_of_larger_arrays():
     a, b = random.normal(size=(20, 30)).astype("f4"), random.normal(size=(25, 50)).astype("f4")
     out = np.zeros((20, 60), "f4")
     a[4:], a[:, 10:], b[6:], b[:, 45:] = np.nan, np.nan, np.nan, np.nan
-    tiled_product(a, (3, 30, 1), b, (50 + 4, 50), (4, 5, 41), out, (2 * 60 + 7, 60))
+    tiled_product(a, (3, 30, 1), b, (50 + 4, 50), (4, 5, 41), out, (2 * 60 + 7, 60), False)
     expected = np.zeros_like(out)
     expected[2:6, 7:48] = a[:4, 3:8].astype("f8") @ b[1:6, 4:45].astype("f8")
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
@@ -37,12 +49,12 @@ def test_nothing_beyond_the_last_element_is_read():
     whole = np.full(64, np.nan, "f4")
     whole[:3] = 1
     out = np.zeros(1, "f4")
-    tiled_product(a, (0, 3, 1), whole, (0, 1), (1, 3, 1), out, (0, 1))
+    tiled_product(a, (0, 3, 1), whole, (0, 1), (1, 3, 1), out, (0, 1), False)
     assert out[0] == 3
 
 
 def test_nan_and_infinity_come_through():
     a, b = torch.tensor([[np.inf, 1.0]]), torch.tensor([[1.0, 0.0], [2.0, np.nan]])
     out = torch.zeros(1, 2)
-    add_product(out, a, b)
+    product_into(out, a, b)
     assert out[0, 0] == np.inf and torch.isnan(out[0, 1])

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lrgi.compute.threads import row_tasks, run_tasks
-from lrgi.compute.tiles import add_product
+from lrgi.compute.tiles import product_into
 
 Activation = Literal["none", "relu", "elu"]
 
@@ -68,11 +68,11 @@ def gram(x: Tensor) -> Tensor:
     if x.device.type != "cpu":
         return matmul(x.t(), x)
     x, ranges = x.contiguous(), row_tasks(len(x))
-    parts = x.new_zeros(len(ranges), x.shape[1], x.shape[1])
+    parts = x.new_empty(len(ranges), x.shape[1], x.shape[1])
 
     def task(i: int) -> None:
         rows = x[ranges[i][0] : ranges[i][1]]
-        add_product(parts[i], rows, rows, transposed=True)
+        product_into(parts[i], rows, rows, transposed=True)
 
     run_tasks(task, len(ranges))
     return _add_up(parts)
@@ -83,11 +83,11 @@ def by_rows(x: Tensor, b: Tensor) -> Tensor:
     if x.device.type != "cpu":
         return matmul(x, b)
     x, b, ranges = x.contiguous(), b.contiguous(), row_tasks(len(x))
-    out = x.new_zeros(len(x), b.shape[1])
+    out = x.new_empty(len(x), b.shape[1])
 
     def task(i: int) -> None:
         rows = slice(*ranges[i])
-        add_product(out[rows], x[rows], b)
+        product_into(out[rows], x[rows], b)
 
     run_tasks(task, len(ranges))
     return out
@@ -110,8 +110,9 @@ class _Linear(torch.autograd.Function):
 
         def task(i: int) -> None:
             for rows in _chunks(*ranges[i]):
-                part = _begin(y[rows], bias, None if plus is None else plus[rows])
-                _accumulate(part, x[rows], weight_t)
+                part = y[rows]
+                begun = _begin(part, bias, None if plus is None else plus[rows])
+                _product(part, x[rows], weight_t, add=begun)
                 _activate_(part, activation)
 
         run_tasks(task, len(ranges))
@@ -124,20 +125,20 @@ class _Linear(torch.autograd.Function):
         x, weight, y = ctx.saved_tensors
         has_bias, has_plus, activation, bf16 = ctx.given
         grad, ranges = grad.contiguous(), row_tasks(len(x))
-        d_x = torch.zeros_like(x) if ctx.needs_input_grad[0] else None
+        d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         d_y = torch.empty_like(grad) if has_plus and activation != "none" else None
         operand = weight.bfloat16() if bf16 else weight.contiguous()
-        d_weights = weight.new_zeros(len(ranges), *weight.shape)
+        d_weights = weight.new_empty(len(ranges), *weight.shape)
         d_biases = weight.new_zeros(len(ranges), len(weight))
 
         def task(i: int) -> None:
-            for rows in _chunks(*ranges[i]):
-                d = grad[rows] if y is None else activation_backward(grad[rows], y[rows], activation)
-                if d_y is not None:
-                    d_y[rows] = d
+            for number, rows in enumerate(_chunks(*ranges[i])):
+                d = grad[rows]
+                if y is not None:
+                    d = activation_backward(d, y[rows], activation, None if d_y is None else d_y[rows])
                 if d_x is not None:
-                    _accumulate(d_x[rows], d, operand)
-                _accumulate(d_weights[i], d, x[rows].to(operand.dtype), transposed=True)
+                    _product(d_x[rows], d, operand)
+                _product(d_weights[i], d, x[rows].to(operand.dtype), transposed=True, add=number > 0)
                 if has_bias:
                     d_biases[i] += d.sum(0)
 
@@ -146,30 +147,34 @@ class _Linear(torch.autograd.Function):
         return d_x, _add_up(d_weights), _add_up(d_biases) if has_bias else None, d_plus, None, None
 
 
-def _begin(out: Tensor, bias: Tensor | None, plus: Tensor | None) -> Tensor:
-    """What a product is added to: bias + plus, or zeros."""
+def _begin(out: Tensor, bias: Tensor | None, plus: Tensor | None) -> bool:
+    """Put what a product is to be added to, bias + plus; False if there is nothing."""
     if bias is not None and plus is not None:
-        return torch.add(plus, bias, out=out)
-    if bias is None and plus is None:
-        return out.zero_()
-    return out.copy_(bias if plus is None else plus)  # type: ignore[arg-type]
+        torch.add(plus, bias, out=out)
+    elif bias is not None or plus is not None:
+        out.copy_(bias if plus is None else plus)  # type: ignore[arg-type]
+    return bias is not None or plus is not None
 
 
-def _accumulate(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False) -> None:
-    """out += a b, or a^T b; in the precision of b, which may be bf16."""
-    if b.dtype == torch.bfloat16:
-        out += matmul((a.t() if transposed else a).bfloat16(), b)
-    else:
-        add_product(out, a, b, transposed=transposed)
+def _product(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
+    """`product_into`, in the precision of b, which may be bf16."""
+    if b.dtype != torch.bfloat16:
+        product_into(out, a, b, transposed=transposed, add=add)
+        return
+    result = matmul((a.t() if transposed else a).bfloat16(), b)
+    out.add_(result) if add else out.copy_(result)
 
 
-def activation_backward(grad: Tensor, y: Tensor, activation: Activation) -> Tensor:
+def activation_backward(grad: Tensor, y: Tensor, activation: Activation, out: Tensor | None = None) -> Tensor:
     """The gradient before the activation, from that behind it and the activation's result y."""
+    result = torch.empty_like(y) if out is None else out
     if activation == "relu":
-        return torch.ops.aten.threshold_backward(grad, y, 0)  # type: ignore[no-any-return]
-    if activation == "elu":
-        return torch.ops.aten.elu_backward(grad, 1.0, 1.0, 1.0, True, y)  # type: ignore[no-any-return]
-    return grad
+        torch.ops.aten.threshold_backward.grad_input(grad, y, 0, grad_input=result)
+    elif activation == "elu":
+        torch.ops.aten.elu_backward.grad_input(grad, 1.0, 1.0, 1.0, True, y, grad_input=result)
+    else:
+        return grad
+    return result
 
 
 def activate(y: Tensor, activation: Activation) -> Tensor:

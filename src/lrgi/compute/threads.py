@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, pairwise
@@ -58,7 +58,15 @@ def run_tasks(task: Callable[[int], None], tasks: int) -> None:
             task(i)
 
     pool = _pool(os.getpid(), _lanes_in_use or torch.get_num_threads())
-    running: list[Future[None]] = [pool.submit(lane) for _ in range(width)]
+    # Within `lanes` the caller is a lane too, so that it need not be woken when the others are done.
+    others = width - 1 if _lanes_in_use else width
+    running: list[Future[None]] = [pool.submit(lane) for _ in range(others)]
+    try:
+        if _lanes_in_use:
+            with torch.no_grad():
+                lane()
+    finally:
+        wait(running)  # never leave while a task still writes
     for future in running:
         future.result()
 

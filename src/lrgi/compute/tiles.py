@@ -208,8 +208,8 @@ def _pack(b, b_at, terms, left, panel, one):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def tiled_product(a, a_at, b, b_at, shape, out, out_at):  # type: ignore[no-untyped-def]
-    """Adds to out [m, n] the product of a [m, k] and b [k, n], shape = (m, k, n), all within larger arrays.
+def tiled_product(a, a_at, b, b_at, shape, out, out_at, add):  # type: ignore[no-untyped-def]
+    """out [m, n] = a [m, k] times b [k, n], shape = (m, k, n), all within larger arrays; `add`: out += it.
 
     a_at = (offset, stride of m, stride of k), b_at = (offset, stride of k), out_at = (offset, stride of m).
     """
@@ -217,24 +217,35 @@ def tiled_product(a, a_at, b, b_at, shape, out, out_at):  # type: ignore[no-unty
     whole = m - m % _ROWS
     panel = np.empty(min(terms, _DEPTH) * 2 * LANES, a.dtype)
     one = np.ones(1, a.dtype)
-    for k in range(0, terms, _DEPTH):
-        depth = min(_DEPTH, terms - k)
+    for k in range(0, max(terms, 1), _DEPTH):  # an empty sum is zero, and is written
+        depth, more = min(_DEPTH, terms - k), add or k > 0
         for c in range(0, n, 2 * LANES):
             # Rows of b that lie far apart fall on the same few places of a cache.
             _pack(b, (b_at[0] + k * b_at[1] + c, b_at[1]), depth, n - c, panel, one)
             for r in range(0, whole, _ROWS):
                 a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
                 tile = _panel(zeros(a, LANES), a, a_here, panel, depth)
-                add_rows(tile, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c)
+                _give(tile, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c, more)
             for r in range(whole, m):
                 a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
                 row = _panel(zeros(a, 2), a, a_here, panel, depth)
-                add_rows(row, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c)
+                _give(row, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c, more)
 
 
-def add_product(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False) -> None:
-    """out [m, n] += a [m, k] times b [k, n] on the calling thread; contiguous; `transposed`: a is [k, m]."""
+@numba.njit(inline="always")
+def _give(tile, out, offset, stride, left, add):  # type: ignore[no-untyped-def]
+    if add:
+        add_rows(tile, out, offset, stride, left)
+    else:
+        put_rows(tile, out, offset, stride, left)
+
+
+def product_into(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
+    """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m].
+
+    On the calling thread; all contiguous, of one float type.
+    """
     (terms, n), m = b.shape, len(out)
     strides = (1, m) if transposed else (terms, 1)
     arrays = [tensor.detach().numpy() for tensor in (a, b, out)]
-    tiled_product(arrays[0], (0, *strides), arrays[1], (0, n), (m, terms, n), arrays[2], (0, n))
+    tiled_product(arrays[0], (0, *strides), arrays[1], (0, n), (m, terms, n), arrays[2], (0, n), add)

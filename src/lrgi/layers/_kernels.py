@@ -183,10 +183,9 @@ def project(z, weight_t, span, out):
     """out[start:stop, h * C:] = z[h] times weight_t[h] [d, C]."""
     heads, width, columns = weight_t.shape
     start, rows = span[0], span[1] - span[0]
-    out[start : span[1]] = 0
     for h in range(heads):
         at, to = (h * z.shape[1] * width, width, 1), (start * out.shape[1] + h * columns, out.shape[1])
-        tiled_product(z, at, weight_t, (h * width * columns, columns), (rows, width, columns), out, to)
+        tiled_product(z, at, weight_t, (h * width * columns, columns), (rows, width, columns), out, to, False)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -194,13 +193,12 @@ def project_backward_z(d_out, weight, span, d_z):
     """d_z[h] = d_out[start:stop, h * C:] times weight[h] [C, d]."""
     heads, columns, width = weight.shape
     start, rows = span[0], span[1] - span[0]
-    d_z[:, :rows] = 0
     for h in range(heads):
         at, to = (
             (start * heads * columns + h * columns, heads * columns, 1),
             (h * d_z.shape[1] * width, width),
         )
-        tiled_product(d_out, at, weight, (h * width * columns, width), (rows, columns, width), d_z, to)
+        tiled_product(d_out, at, weight, (h * width * columns, width), (rows, columns, width), d_z, to, False)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -214,7 +212,7 @@ def project_backward_weight(d_out, z, span, d_weight):
             (h * z.shape[1] * width, width),
         )
         to = (h * columns * width, width)
-        tiled_product(d_out, at, z, from_, (columns, rows, width), d_weight, to)
+        tiled_product(d_out, at, z, from_, (columns, rows, width), d_weight, to, True)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")

@@ -56,8 +56,17 @@ class Rows:
         """The rows as a tensor [count, width] on the device: a view where that is possible."""
         if isinstance(self.table, DenseTable) and self.nodes is None:
             return as_tensor(self.table.array).to(self.device)
-        ids = np.arange(self.count) if self.nodes is None else self.nodes
-        return torch.from_numpy(self.table.rows(ids)).to(self.device)
+        if self.nodes is None or isinstance(self.table, SparseTable):
+            ids = np.arange(self.count) if self.nodes is None else self.nodes
+            return torch.from_numpy(self.table.rows(ids)).to(self.device)
+        table, nodes = as_tensor(self.table.array), torch.from_numpy(self.nodes)
+        out = torch.empty(self.count, self.width, dtype=table.dtype)
+
+        def gather(start: int, stop: int) -> None:
+            torch.index_select(table, 0, nodes[start:stop], out=out[start:stop])
+
+        run_ranges(gather, self.count, _ROWS_PER_TASK)
+        return out.to(self.device)
 
     def product(
         self,
