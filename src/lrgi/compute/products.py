@@ -67,7 +67,7 @@ def gram(x: Tensor) -> Tensor:
     """x^T x [D, D] for x [M, D], summed over tasks of rows; no gradient."""
     if x.device.type != "cpu":
         return matmul(x.t(), x)
-    x, ranges = x.contiguous(), row_tasks(len(x))
+    x, ranges = x.detach().contiguous(), row_tasks(len(x))
     parts = x.new_empty(len(ranges), x.shape[1], x.shape[1])
 
     def task(i: int) -> None:
@@ -82,7 +82,7 @@ def by_rows(x: Tensor, b: Tensor) -> Tensor:
     """x [M, k] times b [k, N], cut by rows among lanes; no gradient."""
     if x.device.type != "cpu":
         return matmul(x, b)
-    x, b, ranges = x.contiguous(), b.contiguous(), row_tasks(len(x))
+    x, b, ranges = x.detach().contiguous(), b.detach().contiguous(), row_tasks(len(x))
     out = x.new_empty(len(x), b.shape[1])
 
     def task(i: int) -> None:
@@ -104,7 +104,7 @@ class _Linear(torch.autograd.Function):
         activation: Activation,
         bf16: bool,
     ) -> Tensor:
-        x, ranges = x.contiguous(), row_tasks(len(x))
+        x, ranges = x.detach().contiguous(), row_tasks(len(x))
         y = torch.empty(len(x), len(weight), dtype=x.dtype)
         weight_t = weight.t().bfloat16() if bf16 else weight.t().contiguous()
 
@@ -123,8 +123,9 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, y = ctx.saved_tensors
+        x, weight = x.detach(), weight.detach()
         has_bias, has_plus, activation, bf16 = ctx.given
-        grad, ranges = grad.contiguous(), row_tasks(len(x))
+        grad, ranges = grad.detach().contiguous(), row_tasks(len(x))
         d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         d_y = torch.empty_like(grad) if has_plus and activation != "none" else None
         operand = weight.bfloat16() if bf16 else weight.contiguous()

@@ -243,9 +243,8 @@ def _give(tile, out, offset, stride, left, add):  # type: ignore[no-untyped-def]
 def product_into(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
     """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m].
 
-    On the calling thread; all contiguous, of one float type.
+    On the calling thread; all contiguous, of one float type, and detached.
     """
-    (terms, n), m = b.shape, len(out)
-    strides = (1, m) if transposed else (terms, 1)
-    arrays = [tensor.detach().numpy() for tensor in (a, b, out)]
-    tiled_product(arrays[0], (0, *strides), arrays[1], (0, n), (m, terms, n), arrays[2], (0, n), add)
+    (terms, n), m = b.shape, out.shape[0]
+    a_at = (0, 1, m) if transposed else (0, terms, 1)
+    tiled_product(a.numpy(), a_at, b.numpy(), (0, n), (m, terms, n), out.numpy(), (0, n), add)
