@@ -7,9 +7,10 @@ L = |Z_a - Z_b|^2 + lambda (|Z_a' Z_a - I|^2 + |Z_b' Z_b - I|^2), Frobenius norm
 Published (their repository): width 512, Adam at 1e-3, no weight decay, whole graphs, two GCN layers, few
 epochs: cora 50 (lambda 1e-3, columns 0.1, edges 0.4), citeseer 20 with one layer (5e-4, 0, 0.4), pubmed 100
 (1e-3, 0.3, 0.5), Computers 50 (5e-4, 0.1, 0.3), Photo 50 (1e-3, 0.2, 0.3), Physics 100 (1e-3, 0.5, 0.5).
-Their code's first part is half of the paper's, up to a constant, so that their lambda counts twice here:
-the default is 2e-3 for their 1e-3.
-Departures: layers, batches, optimizer and number of steps are the plan's; deviations divide by B, not B - 1.
+Their code's first part is half of the paper's, up to a constant, so that their lambda counts twice here.
+Departures: the second part has D^2 entries and the first D, so lambda is given in units of 1 / D, which keeps
+the balance at any width (G-BT's lambda is 1 / D outright): their 1e-3 at D 512 is the default 1 here. Layers,
+batches, optimizer and number of steps are the plan's; deviations divide by B, not B - 1.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from lrgi.training.plan import FitPlan
 
 @dataclass(frozen=True)
 class CCASettings:
-    """Shares that each of the two views loses, and the weight of the decorrelation (lambda)."""
+    """Shares that each of the two views loses, and the weight of the decorrelation (lambda D)."""
 
     edges: float = 0.3
     columns: float = 0.2
-    decorrelation: float = 2e-3
+    decorrelation: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.decorrelation < float("inf"):
-            raise InputError(f"decorrelation must be 0 or more, got {self.decorrelation}; try 2e-3")
+            raise InputError(f"decorrelation must be 0 or more, got {self.decorrelation}; try 1")
 
     @property
     def shares(self) -> Shares:
@@ -78,7 +79,7 @@ class CanonicalCorrelation(Objective):
             random = randomness.stream(self.seed, "cca-ssg", "view", which, place.step)
             rows, hops = augmented(table, block, encoder, self.shares, random)
             embedded.append(encoder(rows, *hops))
-        return cca_terms(embedded[0], embedded[1], self.weight)
+        return cca_terms(embedded[0], embedded[1], self.weight / encoder.out_dim)
 
 
 def cca_terms(a: Tensor, b: Tensor, weight: float) -> CCATerms:
