@@ -242,7 +242,7 @@ def test_the_target_follows_the_online_encoder(graph):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: GBTSettings(edges=1.0).shares, "the share of edges to drop must be from 0 to below 1, got 1"),
+        (lambda: GBTSettings(edges=1.0).shares, "the share of edges to drop must be from 0 to below 1"),
         (lambda: CCASettings(columns=-0.1).shares, "the share of columns to mask must be from 0"),
         (lambda: CCASettings(decorrelation=-1.0), "decorrelation must be 0 or more"),
         (lambda: BGRLSettings(inertia=1.5), "inertia must be from 0 to below 1"),

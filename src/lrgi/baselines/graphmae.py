@@ -97,7 +97,7 @@ class MaskedAutoencoder(Objective):
         # A layer's weights are drawn from the stream of its number; the decoder's is the one after the last.
         self.decoder = new_layer(plan.with_settings(width=width), plan.layers + 1, width)
         for name, parameter in self.decoder.named_parameters():
-            if name == "skip":  # the rows that are scored were set to zero: it has nothing to pass on
+            if name in ("skip", "target"):  # what reads the rows that are scored, which were set to zero
                 parameter.requires_grad_(False)
         self.to_features = nn.Parameter(torch.empty(stack.in_dim, width))
         self.bias = nn.Parameter(torch.zeros(stack.in_dim))
