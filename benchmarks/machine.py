@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrgi.compute.products import matmul
+from lrgi.compute.products import matmul, product_into
 from lrgi.compute.threads import lanes, run_tasks
-from lrgi.compute.tiles import product_into
 from lrgi.layers.rows import as_tensor
 
 Shape = tuple[int, int, int]

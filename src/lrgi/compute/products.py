@@ -3,7 +3,7 @@
 On x86 CPUs torch sends float32 products to MKL, which does not use AVX-512 on AMD machines and there
 reaches less than half of what the machine can do. A step's products are small besides, and a library's
 call, its copies of transposed operands and its freshly made result cost as much as the arithmetic. So
-products are added into their place by register tiles (`tiles.py`); only bf16 goes to oneDNN, which has
+products are put in place by register tiles (`_tile_kernels.py`); only bf16 goes to oneDNN, which has
 instructions for it. Measured by benchmarks/step.py.
 
 Each task takes its rows through product, addition and activation while they are in its core's cache,
@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lrgi.compute._tile_kernels import tiled_product
 from lrgi.compute.threads import row_tasks, run_tasks
-from lrgi.compute.tiles import product_into
 
 Activation = Literal["none", "relu", "elu"]
 
@@ -61,6 +61,16 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return result
     with torch.autocast(a.device.type, enabled=False):
         return a @ b
+
+
+def product_into(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
+    """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m].
+
+    On the calling thread; all contiguous, of one float type, and detached.
+    """
+    (terms, n), m = b.shape, out.shape[0]
+    a_at = (0, 1, m) if transposed else (0, terms, 1)
+    tiled_product(a.numpy(), a_at, b.numpy(), (0, n), (m, terms, n), out.numpy(), (0, n), add)
 
 
 def gram(x: Tensor) -> Tensor:

@@ -11,8 +11,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from lrgi.compute._tile_kernels import (
+    LANES,
+    add_rows,
+    inner_add,
+    outer_add,
+    put_rows,
+    put_sums,
+    tiled_product,
+    zeros,
+)
 from lrgi.compute.prefetch import prefetch_row
-from lrgi.compute.tiles import LANES, add_rows, inner_add, outer_add, put_rows, put_sums, tiled_product, zeros
 
 # How many edges ahead of the present one rows are asked for; the edges of all rows are one stream.
 _AHEAD = 16
@@ -27,19 +36,23 @@ def _leaky(e, slope):
 
 
 @numba.njit(inline="always")
-def _dots(a, a_offset, a_stride, b, b_offset, width, heads, out, out_offset):
-    """out[out_offset + h] = a[a_offset + h * a_stride:][:width] . b[b_offset:][:width] for all heads."""
+def _dots(a, a_at, b, b_offset, shape, out, out_offset):
+    """out[out_offset + h] = a[offset + h * stride:][:width] . b[b_offset:][:width] for all heads.
+
+    a_at = (offset, stride); shape = (heads, width).
+    """
+    heads, width = shape
     h = 0
     while h + 4 <= heads:
-        four = zeros(b, 4)
+        four, at = zeros(b, 4), a_at[0] + h * a_at[1]
         for k in range(0, width, LANES):
-            four = inner_add(four, a, a_offset + h * a_stride + k, a_stride, b, b_offset + k, width - k)
+            four = inner_add(four, a, at + k, a_at[1], b, b_offset + k, width - k)
         put_sums(four, out, out_offset + h)
         h += 4
     while h < heads:
-        one = zeros(b, 1)
+        one, at = zeros(b, 1), a_at[0] + h * a_at[1]
         for k in range(0, width, LANES):
-            one = inner_add(one, a, a_offset + h * a_stride + k, a_stride, b, b_offset + k, width - k)
+            one = inner_add(one, a, at + k, a_at[1], b, b_offset + k, width - k)
         put_sums(one, out, out_offset + h)
         h += 1
 
@@ -85,9 +98,9 @@ def attend_table(table, nodes, hop, queries, slope, span, z, alpha):
     for r in range(span[0], span[1]):
         at = indptr[r] - indptr[0] + r
         count = _offsets_of(table, nodes, hop, r, indptr[span[1]], offsets)
-        _dots(q_row, 0, width, table, offsets[0], width, heads, own, 0)
+        _dots(q_row, (0, width), table, offsets[0], (heads, width), own, 0)
         for i in range(count):
-            _dots(q_source, 0, width, table, offsets[i], width, heads, weights, i * heads)
+            _dots(q_source, (0, width), table, offsets[i], (heads, width), weights, i * heads)
         for h in range(heads):
             top = table.dtype.type(-np.inf)
             for i in range(count):
@@ -138,7 +151,7 @@ def attend_table_backward(table, nodes, hop, slope, span, both_z, alpha, d_queri
         count = _offsets_of(table, nodes, hop, r, indptr[span[1]], offsets)
         from_ = (r - span[0]) * width
         for i in range(count):
-            _dots(d_z, from_, head_stride, table, offsets[i], width, heads, d_logits, i * heads)
+            _dots(d_z, (from_, head_stride), table, offsets[i], (heads, width), d_logits, i * heads)
         for h in range(heads):
             mean = table.dtype.type(0)
             for i in range(count):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from lrgi.compute.tiles import LANES, product_into, tiled_product
+from lrgi.compute._tile_kernels import LANES, tiled_product
+from lrgi.compute.products import product_into
 
 SIZES = [
     (1, 1, 1),

@@ -4,7 +4,7 @@ A kernel that aggregates rows and projects them at once has many products too sm
 call costs more than the product. LLVM does not keep a tile of sums in registers by itself, so these few
 operations say so. A tile is a tuple of vectors; `left` is how many columns are left from the offset on,
 and columns beyond it are neither read nor written. Offsets and strides count elements. Slow twins:
-tests/compute/test_tiles.py.
+tests/compute/test_tile_kernels.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic, register_model
-from torch import Tensor
 
 # Elements of a vector: what fills a register with float32. Sums are ordered by it, so bits depend on it.
 LANES = 16 if llvm.get_host_cpu_features().get("avx512f", False) else 8
@@ -238,13 +237,3 @@ def _give(tile, out, offset, stride, left, add):  # type: ignore[no-untyped-def]
         add_rows(tile, out, offset, stride, left)
     else:
         put_rows(tile, out, offset, stride, left)
-
-
-def product_into(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
-    """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m].
-
-    On the calling thread; all contiguous, of one float type, and detached.
-    """
-    (terms, n), m = b.shape, out.shape[0]
-    a_at = (0, 1, m) if transposed else (0, terms, 1)
-    tiled_product(a.numpy(), a_at, b.numpy(), (0, n), (m, terms, n), out.numpy(), (0, n), add)
