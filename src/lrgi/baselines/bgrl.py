@@ -11,6 +11,10 @@ with 1000 of warm-up, then cosine, tau_0 0.99; Amazon Computers at 5e-4, edges (
 Coauthor Physics at 1e-5, (0.4, 0.1), (0.1, 0.4); PPI at 5e-3, (0.3, 0.25), (0.25, 0).
 Departures: layers, batches and number of steps are the plan's, without batch norm. The target begins with
 weights of its own, as in that code. Default shares are those of Computers.
+
+Measured (tests/baselines/test_methods.py: 2000 nodes, two SAGE layers, D 32, tau_0 0.9): with the layers'
+linear skip it does not beat its untrained encoder (-5 points after 60 whole-graph updates), without it does
+(+7 after 150 at 1e-2); why, see `gbt.py`.
 """
 
 from __future__ import annotations

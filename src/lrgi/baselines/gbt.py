@@ -11,6 +11,10 @@ at 1e-3. Shares to drop are searched for each graph.
 Departures: layers, batches and number of steps are the plan's, without batch norm. In a block an edge that
 is dropped is dropped for all layers, where their batched version draws for each. The shares are settings;
 the defaults are the middle of their search, not tuned. GCN layers keep the degrees of the whole graph.
+
+Measured (tests/baselines/test_methods.py: 2000 nodes, two SAGE layers, D 32, 60 whole-graph updates): with
+the layers' linear skip it does not beat its untrained encoder (-1 point), without it does (+10). The skip
+hands a node's own features to both views unharmed; that is what they have in common, and noise there.
 """
 
 from __future__ import annotations
