@@ -1,4 +1,4 @@
-"""What the numbers of a record depend on beside its settings: the machine and the versions."""
+"""What the numbers of a record depend on beside its settings: versions and hardware."""
 
 from __future__ import annotations
 
@@ -8,32 +8,48 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores that may be used, memory in GiB, and versions; JSON."""
+    """Versions and hardware together; JSON."""
+    return {**hardware(), **versions()}
+
+
+def versions() -> dict[str, str]:
+    """Of this package, of what it computes with, and of Python."""
+    return {
+        **{name: _version(name) for name in ("lrgi", "torch", "numpy", "numba")},
+        "python": platform.python_version(),
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """The processor's name, the cores this process may use, the memory, and torch's threads now."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores,
         "memory_gib": _memory_gib(),
+        "threads": torch.get_num_threads(),
         "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        **{name: _version(name) for name in ("lrgi", "torch", "numpy", "numba")},
     }
 
 
 def _version(name: str) -> str:
     try:
         return version(name)
-    except PackageNotFoundError:
+    except PackageNotFoundError:  # run from a source tree that was never installed
         return "unknown"
 
 
 def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    for line in info.read_text(encoding="utf-8").splitlines() if info.exists() else []:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def _memory_gib() -> float | None:

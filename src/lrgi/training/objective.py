@@ -33,7 +33,7 @@ class Objective(nn.Module, ABC):
     def terms(self, encoder: FittedModule, table: Table, block: Block, place: Place) -> LossTerms:
         """The loss of one block. What is drawn at random is a function of the seed and the place alone."""
 
-    def after_step(self, encoder: FittedModule, place: Place) -> None:  # noqa: B027
+    def after_step(self, encoder: FittedModule, place: Place) -> None:
         """Called when the weights have moved."""
 
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lrgi.compute.machine import hardware, versions
 from lrgi.directory import flush_directory, write_json
 from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
@@ -30,7 +31,6 @@ from lrgi.layers.layer import GraphLayer
 from lrgi.training.events import EventWriter
 from lrgi.training.fit import fit_encoder
 from lrgi.training.journal import Journal, Listener, StepRecord
-from lrgi.training.machine import hardware, versions
 from lrgi.training.plan import FitPlan
 from lrgi.training.resolve import protocol_of, resolve_fit_on
 
