@@ -43,7 +43,7 @@ def test_command_lines(lrgi, words, sentence):
     [
         (["--preset", "cora"], "preset must be one of ppi, reddit, products, got 'cora'; choose one or none"),
         (["--width", "30"], "width must be divisible by the number of heads, got width 30 and 4 heads"),
-        (["--layer", "gin"], "layer must be one of gat, sage, gcn, got 'gin'; choose one"),
+        (["--layer", "gin"], "layer must be one of gat, sage, gcn, plain-gcn, got 'gin'; choose one"),
         (["--batch-size", "1"], "batch_size must be 0 or at least 2, got 1"),
     ],
 )

@@ -236,7 +236,7 @@ def test_presets_are_the_papers_table():
     [
         ({"width": 30}, "width must be divisible by the number of heads, got width 30 and 4 heads"),
         ({"layers": 0}, "layers must be at least 1, got 0"),
-        ({"layer": "gin"}, "layer must be one of gat, sage, gcn, got 'gin'"),
+        ({"layer": "gin"}, "layer must be one of gat, sage, gcn, plain-gcn, got 'gin'"),
         ({"batch_size": 1}, "batch_size must be 0 or at least 2, got 1"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),

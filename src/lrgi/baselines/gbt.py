@@ -10,7 +10,7 @@ skips and ELU, D 512, 500 epochs at 5e-3; ogbn-products three GAT layers, D 128,
 at 1e-3. Shares to drop are searched for each graph.
 Departures: layers, batches and number of steps are the plan's, without batch norm. In a block an edge that
 is dropped is dropped for all layers, where their batched version draws for each. The shares are settings;
-the defaults are the middle of their search, not tuned. GCN layers keep the degrees of the whole graph.
+the defaults are ours, not tuned. GCN layers keep the degrees of the whole graph.
 
 Measured (tests/baselines/test_methods.py: 2000 nodes, two SAGE layers, D 32, 60 whole-graph updates): with
 the layers' linear skip it does not beat its untrained encoder (-1 point), without it does (+10). The skip

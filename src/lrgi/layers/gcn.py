@@ -47,11 +47,15 @@ class GCNLayer(GraphLayer):
         return self._finish(sources[0], own, hop)
 
     def _finish(self, p: Tensor, own: Rows | Tensor, hop: Hop) -> Tensor:
-        rows = slice(hop.first, hop.first + hop.num_rows)
-        scale = 1.0 / np.sqrt(hop.source_degrees + 1.0)
-        whole_over_sample = hop.source_degrees[rows] / np.maximum(hop.degrees, 1)
-        row_scale = torch.from_numpy(scale[rows] * whole_over_sample).to(p.device, p.dtype)
-        source_scale = torch.from_numpy(scale).to(p.device, p.dtype)
-        neighbours = scaled_sum(p, hop, row_scale, source_scale)
-        own_share = p[rows] * (source_scale[rows] ** 2)[:, None]
-        return product(own, self.skip, self.bias, plus=neighbours + own_share, activation="elu")
+        return product(own, self.skip, self.bias, plus=normalised_sum(p, hop), activation="elu")
+
+
+def normalised_sum(p: Tensor, hop: Hop) -> Tensor:
+    """sum_j s_i s_j p_j of the hop's rows, of projected sources p [S, D]: [R, D]."""
+    rows = slice(hop.first, hop.first + hop.num_rows)
+    scale = 1.0 / np.sqrt(hop.source_degrees + 1.0)
+    whole_over_sample = hop.source_degrees[rows] / np.maximum(hop.degrees, 1)
+    row_scale = torch.from_numpy(scale[rows] * whole_over_sample).to(p.device, p.dtype)
+    source_scale = torch.from_numpy(scale).to(p.device, p.dtype)
+    neighbours = scaled_sum(p, hop, row_scale, source_scale)
+    return neighbours + p[rows] * (source_scale[rows] ** 2)[:, None]

@@ -9,9 +9,12 @@ from lrgi.layers.gat import GATLayer
 from lrgi.layers.gcn import GCNLayer
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.mean import MeanLayer
+from lrgi.layers.plain_gcn import PlainGCNLayer
 from lrgi.layers.sage import SAGELayer
 
-_KINDS: dict[str, type[GraphLayer]] = {kind.kind: kind for kind in (GATLayer, SAGELayer, GCNLayer, MeanLayer)}
+_KINDS: dict[str, type[GraphLayer]] = {
+    kind.kind: kind for kind in (GATLayer, SAGELayer, GCNLayer, PlainGCNLayer, MeanLayer)
+}
 
 
 def make_layer(kind: str, in_dim: int, out_dim: int, **settings: Any) -> GraphLayer:

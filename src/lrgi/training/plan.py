@@ -10,7 +10,7 @@ from lrgi.errors import InputError
 from lrgi.objective.infomax import Weights
 from lrgi.sampling.sample import ALL, Sampling
 
-LAYER_KINDS = ("gat", "sage", "gcn")
+LAYER_KINDS = ("gat", "sage", "gcn", "plain-gcn")
 FIT_ON = ("auto", "all", "train", "train+validation")
 WHOLE = 0  # a batch size: every graph is one batch
 EVERY = 0  # a number of neighbours: all of them
