@@ -39,7 +39,7 @@ def test_stays_within_its_part_of_larger_arrays():
     a, b = random.normal(size=(20, 30)).astype("f4"), random.normal(size=(25, 50)).astype("f4")
     out = np.zeros((20, 60), "f4")
     a[4:], a[:, 10:], b[6:], b[:, 45:] = np.nan, np.nan, np.nan, np.nan
-    tiled_product(a, (3, 30, 1), b, (50 + 4, 50), (4, 5, 41), out, (2 * 60 + 7, 60), False)
+    tiled_product(a, (3, 30, 1), b, (50 + 4, 50, 1), (4, 5, 41), out, (2 * 60 + 7, 60), False)
     expected = np.zeros_like(out)
     expected[2:6, 7:48] = a[:4, 3:8].astype("f8") @ b[1:6, 4:45].astype("f8")
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
@@ -50,7 +50,7 @@ def test_nothing_beyond_the_last_element_is_read():
     whole = np.full(64, np.nan, "f4")
     whole[:3] = 1
     out = np.zeros(1, "f4")
-    tiled_product(a, (0, 3, 1), whole, (0, 1), (1, 3, 1), out, (0, 1), False)
+    tiled_product(a, (0, 3, 1), whole, (0, 1, 1), (1, 3, 1), out, (0, 1), False)
     assert out[0] == 3
 
 

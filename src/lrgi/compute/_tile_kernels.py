@@ -201,16 +201,23 @@ def _panel(tile, a, a_at, panel, terms):  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always")
 def _pack(b, b_at, terms, left, panel, one):  # type: ignore[no-untyped-def]
-    for k in range(terms):
-        row = outer_add(zeros(b, 2), one, 0, 0, b, b_at[0] + k * b_at[1], left)
-        put_rows(row, panel, k * 2 * LANES, 0, 2 * LANES)
+    if b_at[2] == 1:
+        for k in range(terms):
+            row = outer_add(zeros(b, 2), one, 0, 0, b, b_at[0] + k * b_at[1], left)
+            put_rows(row, panel, k * 2 * LANES, 0, 2 * LANES)
+        return
+    flat = b.ravel()
+    for c in range(2 * LANES):  # b lies transposed: read along its rows, write down the panel's columns
+        for k in range(terms):
+            panel[k * 2 * LANES + c] = flat[b_at[0] + c * b_at[2] + k * b_at[1]] if c < left else 0
 
 
 @numba.njit(nogil=True, cache=True)
 def tiled_product(a, a_at, b, b_at, shape, out, out_at, add):  # type: ignore[no-untyped-def]
     """out [m, n] = a [m, k] times b [k, n], shape = (m, k, n), all within larger arrays; `add`: out += it.
 
-    a_at = (offset, stride of m, stride of k), b_at = (offset, stride of k), out_at = (offset, stride of m).
+    a_at = (offset, stride of m, stride of k), b_at = (offset, stride of k, stride of n),
+    out_at = (offset, stride of m).
     """
     m, terms, n = shape
     whole = m - m % _ROWS
@@ -220,7 +227,7 @@ def tiled_product(a, a_at, b, b_at, shape, out, out_at, add):  # type: ignore[no
         depth, more = min(_DEPTH, terms - k), add or k > 0
         for c in range(0, n, 2 * LANES):
             # Rows of b that lie far apart fall on the same few places of a cache.
-            _pack(b, (b_at[0] + k * b_at[1] + c, b_at[1]), depth, n - c, panel, one)
+            _pack(b, (b_at[0] + k * b_at[1] + c * b_at[2], *b_at[1:]), depth, n - c, panel, one)
             for r in range(0, whole, _ROWS):
                 a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
                 tile = _panel(zeros(a, LANES), a, a_here, panel, depth)

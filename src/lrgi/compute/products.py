@@ -26,6 +26,7 @@ from lrgi.compute.threads import row_tasks, run_tasks
 
 Activation = Literal["none", "relu", "elu"]
 
+_WORTH_A_TASK = 1024  # rows of a [B, D] view: fewer take less time than waking a lane
 _CHUNK = 1024  # rows that a task takes at once: a few hundred kB, which a core's own cache holds
 
 
@@ -63,21 +64,35 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return a @ b
 
 
-def product_into(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
-    """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m].
+def product_into(
+    out: Tensor,
+    a: Tensor,
+    b: Tensor,
+    *,
+    transposed: bool = False,
+    b_transposed: bool = False,
+    add: bool = False,
+) -> None:
+    """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m], `b_transposed`: b [n, k].
 
-    On the calling thread; all contiguous, of one float type, and detached.
+    On the calling thread; all contiguous and detached, out of a's float type. A bf16 b rounds a too.
     """
-    (terms, n), m = b.shape, out.shape[0]
+    if b.dtype == torch.bfloat16:
+        result = matmul((a.t() if transposed else a).bfloat16(), b.t() if b_transposed else b)
+        out.add_(result) if add else out.copy_(result)
+        return
+    m, n = out.shape
+    terms = b.shape[1] if b_transposed else b.shape[0]
     a_at = (0, 1, m) if transposed else (0, terms, 1)
-    tiled_product(a.numpy(), a_at, b.numpy(), (0, n), (m, terms, n), out.numpy(), (0, n), add)
+    b_at = (0, 1, terms) if b_transposed else (0, n, 1)
+    tiled_product(a.numpy(), a_at, b.numpy(), b_at, (m, terms, n), out.numpy(), (0, n), add)
 
 
 def gram(x: Tensor) -> Tensor:
     """x^T x [D, D] for x [M, D], summed over tasks of rows; no gradient."""
     if x.device.type != "cpu":
         return matmul(x.t(), x)
-    x, ranges = x.detach().contiguous(), row_tasks(len(x))
+    x, ranges = x.detach().contiguous(), row_tasks(len(x), _WORTH_A_TASK)
     parts = x.new_empty(len(ranges), x.shape[1], x.shape[1])
 
     def task(i: int) -> None:
@@ -85,14 +100,14 @@ def gram(x: Tensor) -> Tensor:
         product_into(parts[i], rows, rows, transposed=True)
 
     run_tasks(task, len(ranges))
-    return _add_up(parts)
+    return add_up(parts)
 
 
 def by_rows(x: Tensor, b: Tensor) -> Tensor:
     """x [M, k] times b [k, N], cut by rows among lanes; no gradient."""
     if x.device.type != "cpu":
         return matmul(x, b)
-    x, b, ranges = x.detach().contiguous(), b.detach().contiguous(), row_tasks(len(x))
+    x, b, ranges = x.detach().contiguous(), b.detach().contiguous(), row_tasks(len(x), _WORTH_A_TASK)
     out = x.new_empty(len(x), b.shape[1])
 
     def task(i: int) -> None:
@@ -116,13 +131,13 @@ class _Linear(torch.autograd.Function):
     ) -> Tensor:
         x, ranges = x.detach().contiguous(), row_tasks(len(x))
         y = torch.empty(len(x), len(weight), dtype=x.dtype)
-        weight_t = weight.t().bfloat16() if bf16 else weight.t().contiguous()
+        operand = weight.detach().bfloat16() if bf16 else weight.detach().contiguous()
 
         def task(i: int) -> None:
-            for rows in _chunks(*ranges[i]):
+            for rows in chunks(*ranges[i]):
                 part = y[rows]
-                begun = _begin(part, bias, None if plus is None else plus[rows])
-                _product(part, x[rows], weight_t, add=begun)
+                begun = begin(part, bias, None if plus is None else plus[rows])
+                product_into(part, x[rows], operand, b_transposed=True, add=begun)
                 _activate_(part, activation)
 
         run_tasks(task, len(ranges))
@@ -143,37 +158,28 @@ class _Linear(torch.autograd.Function):
         d_biases = weight.new_zeros(len(ranges), len(weight))
 
         def task(i: int) -> None:
-            for number, rows in enumerate(_chunks(*ranges[i])):
+            for number, rows in enumerate(chunks(*ranges[i])):
                 d = grad[rows]
                 if y is not None:
                     d = activation_backward(d, y[rows], activation, None if d_y is None else d_y[rows])
                 if d_x is not None:
-                    _product(d_x[rows], d, operand)
-                _product(d_weights[i], d, x[rows].to(operand.dtype), transposed=True, add=number > 0)
+                    product_into(d_x[rows], d, operand)
+                product_into(d_weights[i], d, x[rows].to(operand.dtype), transposed=True, add=number > 0)
                 if has_bias:
                     d_biases[i] += d.sum(0)
 
         run_tasks(task, len(ranges))
         d_plus = (grad if d_y is None else d_y) if has_plus else None
-        return d_x, _add_up(d_weights), _add_up(d_biases) if has_bias else None, d_plus, None, None
+        return d_x, add_up(d_weights), add_up(d_biases) if has_bias else None, d_plus, None, None
 
 
-def _begin(out: Tensor, bias: Tensor | None, plus: Tensor | None) -> bool:
+def begin(out: Tensor, bias: Tensor | None, plus: Tensor | None) -> bool:
     """Put what a product is to be added to, bias + plus; False if there is nothing."""
     if bias is not None and plus is not None:
         torch.add(plus, bias, out=out)
     elif bias is not None or plus is not None:
         out.copy_(bias if plus is None else plus)  # type: ignore[arg-type]
     return bias is not None or plus is not None
-
-
-def _product(out: Tensor, a: Tensor, b: Tensor, *, transposed: bool = False, add: bool = False) -> None:
-    """`product_into`, in the precision of b, which may be bf16."""
-    if b.dtype != torch.bfloat16:
-        product_into(out, a, b, transposed=transposed, add=add)
-        return
-    result = matmul((a.t() if transposed else a).bfloat16(), b)
-    out.add_(result) if add else out.copy_(result)
 
 
 def activation_backward(grad: Tensor, y: Tensor, activation: Activation, out: Tensor | None = None) -> Tensor:
@@ -202,11 +208,12 @@ def _activate_(y: Tensor, activation: Activation) -> Tensor:
     return y.relu_() if activation == "relu" else functional.elu(y, inplace=True)
 
 
-def _chunks(start: int, stop: int) -> list[slice]:
+def chunks(start: int, stop: int) -> list[slice]:
+    """The rows of a task, a cache's worth at a time."""
     return [slice(a, min(a + _CHUNK, stop)) for a in range(start, max(stop, start + 1), _CHUNK)]
 
 
-def _add_up(parts: Tensor) -> Tensor:
+def add_up(parts: Tensor) -> Tensor:
     """The tasks' partial sums, added in their order."""
     for part in parts[1:]:
         parts[0] += part

@@ -198,7 +198,8 @@ def project(z, weight_t, span, out):
     start, rows = span[0], span[1] - span[0]
     for h in range(heads):
         at, to = (h * z.shape[1] * width, width, 1), (start * out.shape[1] + h * columns, out.shape[1])
-        tiled_product(z, at, weight_t, (h * width * columns, columns), (rows, width, columns), out, to, False)
+        from_ = (h * width * columns, columns, 1)
+        tiled_product(z, at, weight_t, from_, (rows, width, columns), out, to, False)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -211,7 +212,9 @@ def project_backward_z(d_out, weight, span, d_z):
             (start * heads * columns + h * columns, heads * columns, 1),
             (h * d_z.shape[1] * width, width),
         )
-        tiled_product(d_out, at, weight, (h * width * columns, width), (rows, columns, width), d_z, to, False)
+        tiled_product(
+            d_out, at, weight, (h * width * columns, width, 1), (rows, columns, width), d_z, to, False
+        )
 
 
 @numba.njit(nogil=True, cache=True)
@@ -222,7 +225,7 @@ def project_backward_weight(d_out, z, span, d_weight):
     for h in range(heads):
         at, from_ = (
             (start * heads * columns + h * columns, 1, heads * columns),
-            (h * z.shape[1] * width, width),
+            (h * z.shape[1] * width, width, 1),
         )
         to = (h * columns * width, width)
         tiled_product(d_out, at, z, from_, (columns, rows, width), d_weight, to, True)

@@ -66,6 +66,14 @@ def neighbour_mean(x: Tensor, hop: Hop) -> Tensor:
     return scaled_sum(x, hop, row_scale=inverse)
 
 
+def targets_and_mean(x: Tensor, hop: Hop) -> tuple[Tensor, Tensor]:
+    """(x of the hop's rows, `neighbour_mean`): both views of a batch, for a hop whose rows come first."""
+    if x.device.type != "cpu":
+        return x[: hop.num_rows], neighbour_mean(x, hop)
+    both: tuple[Tensor, Tensor] = _TargetsAndMean.apply(x, hop)  # type: ignore[no-untyped-call]
+    return both
+
+
 class _AttendTable(torch.autograd.Function):
     """Rows go through attention and projection a few at a time: z stays in a core's cache, both ways."""
 
@@ -181,6 +189,24 @@ class _ScaledSum(torch.autograd.Function):
         row_scale, source_scale = ctx.scales
         starts, rows, _ = ctx.hop.transposed
         return _sum_over((starts, rows), grad, source_scale, row_scale), None, None, None
+
+
+class _TargetsAndMean(torch.autograd.Function):
+    """One gradient for both, since autograd would add two tables that are zero almost everywhere."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, hop: Hop) -> tuple[Tensor, Tensor]:
+        ctx.hop = hop
+        inverse = torch.from_numpy(1.0 / np.maximum(hop.degrees, 1)).to(x.dtype)
+        ctx.inverse = inverse
+        return x[: hop.num_rows].clone(), _sum_over((hop.indptr, hop.indices), x, inverse, None)
+
+    @staticmethod
+    def backward(ctx: Any, d_targets: Tensor, d_mean: Tensor) -> tuple[Tensor, None]:
+        starts, rows, _ = ctx.hop.transposed
+        d_x = _sum_over((starts, rows), d_mean, None, ctx.inverse)
+        d_x[: ctx.hop.num_rows] += d_targets
+        return d_x, None
 
 
 def _sum_over(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lrgi import seed as randomness
 from lrgi.graph.features import Table
-from lrgi.layers.aggregate import neighbour_mean
+from lrgi.layers.aggregate import neighbour_mean, targets_and_mean
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.rows import Rows
 from lrgi.layers.stack import Stack
@@ -57,8 +57,11 @@ def views(encoder: FittedModule, table: Table, block: Block) -> tuple[Tensor, Te
     """(u, v) of a block's targets [B, D]: the encoder's output, and its propagation over the hops left."""
     hops = outermost_first(block)
     u = encoder(Rows.of(table, block, str(encoder.device)), *hops[: encoder.hops])
+    *outer, innermost = hops[encoder.hops :]
+    if not outer:
+        return targets_and_mean(u, innermost)
     v = u
-    for hop in hops[encoder.hops :]:
+    for hop in (*outer, innermost):
         v = neighbour_mean(v, hop)
     return u[: block.num_targets], v
 
