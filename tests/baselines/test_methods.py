@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import disjoint_union, training_subgraph
 from lrgi.graph.split import TRAIN
 from lrgi.graph.synthetic import planted_communities
+from lrgi.interop.npz import read_npz
 from lrgi.probe.evaluation import Views, probe_table
 from lrgi.probe.linear import ProbePlan
 from lrgi.training.fit import fit_encoder, new_layer
@@ -220,6 +222,25 @@ def test_methods_of_invariance_learn_without_the_linear_skip(learnable, without_
     fitted = fit_method("bgrl", learnable, slower, settings={"inertia": 0.9})
     gains["bgrl"] = score(learnable, fitted) - before
     assert min(gains.values()) > 0.03, gains
+
+
+CORA = Path(__file__).resolve().parents[3] / "shared" / "data" / "cora.npz"
+
+
+@pytest.mark.skipif(not CORA.exists(), reason=f"{CORA} is not there")
+def test_all_beat_the_untrained_encoder_on_a_real_graph():
+    """Where features are words and not noise, methods of invariance learn too."""
+    cora = read_npz(CORA)
+    words = np.diff(cora.features.indptr)
+    share = (10 * cora.features.data / np.repeat(words, words)).astype(np.float32)
+    cora = replace(cora, features=replace(cora.features, data=share))
+    plan = TRAINED.with_settings(layer="plain-gcn", updates=40, learning_rate=5e-3)
+    before = score(cora, fit_method("random", cora, plan))
+    gains = {}
+    for name in ("dgi", "gbt", "graphmae", "bgrl", "cca-ssg", "rgi"):
+        settings = {"inertia": 0.9} if name == "bgrl" else {}
+        gains[name] = score(cora, fit_method(name, cora, plan, settings=settings)) - before
+    assert min(gains.values()) > 0.05, gains
 
 
 def test_why_methods_of_invariance_need_it_gone(learnable):

@@ -14,7 +14,8 @@ the defaults are ours, not tuned. GCN layers keep the degrees of the whole graph
 
 Measured (tests/baselines/test_methods.py: 2000 nodes, two SAGE layers, D 32, 60 whole-graph updates): with
 the layers' linear skip it does not beat its untrained encoder (-1 point), without it does (+10). The skip
-hands a node's own features to both views unharmed; that is what they have in common, and noise there.
+hands a node's own features to both views unharmed; that is what they have in common, and noise there. So,
+less, does the node's own term in plain-gcn (-3 to +5). On cora, whose features are words, it learns.
 """
 
 from __future__ import annotations
