@@ -123,6 +123,13 @@ def test_supervised_with_many_labels_unknown_ones_and_none_at_all(graph):
 class Heard(Listener):
     def __init__(self) -> None:
         self.records: list[StepRecord] = []
+        self.calls: list[str] = []
+
+    def layer_started(self, layer, plan, steps) -> None:
+        self.calls.append(f"start {layer}: {steps}")
+
+    def layer_fitted(self, layer, module) -> None:
+        self.calls.append(f"fitted {layer}: {module.out_dim}")
 
     def step_taken(self, record: StepRecord) -> None:
         self.records.append(record)
@@ -156,6 +163,27 @@ def test_blocks_have_as_many_hops_as_the_method_reads(graph, name, fan_outs):
 def test_rgi_of_one_layer_is_lrgi_of_one_layer(graph):
     plan = PLAN.with_settings(layers=1)
     assert same(bits(fit_method("rgi", graph, plan), graph), bits(fit_encoder(graph, plan), graph))
+
+
+@pytest.mark.parametrize("name", END_TO_END)
+def test_a_journal_hears_of_one_fit(graph, name):
+    heard = Heard()
+    fit_method(name, graph, PLAN.with_settings(batch_size=0), Journal(heard))
+    assert heard.calls == ["start 1: 6", "fitted 1: 8"]
+    assert [record.place.step for record in heard.records] == [1, 2, 3, 4, 5, 6]
+    for record in heard.records:
+        parts = record.terms._asdict()
+        assert parts
+        assert not any(part.requires_grad for part in parts.values())
+
+
+@pytest.mark.parametrize("name", END_TO_END)
+def test_bf16_stays_close(graph, name):
+    full, narrow = (
+        fit_method(name, graph, PLAN.with_settings(precision=p)).embed(graph).array
+        for p in ("float32", "bf16")
+    )
+    assert 0 < np.abs(full - narrow).mean() < 0.05
 
 
 @pytest.mark.parametrize("name", FITTED)
