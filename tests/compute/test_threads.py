@@ -9,7 +9,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lrgi.compute.threads import MOST_TASKS, lanes, row_tasks, run_ranges, run_tasks, weighted_tasks
+from lrgi.compute.threads import MOST_TASKS, ahead, lanes, row_tasks, run_ranges, run_tasks, weighted_tasks
 
 
 def assert_covers(ranges, total):
@@ -145,3 +145,23 @@ def test_borders_do_not_depend_on_the_number_of_threads(restore_threads):
         torch.set_num_threads(threads)
         borders.append((row_tasks(9999), weighted_tasks(np.arange(0, 500, 7))))
     assert borders[0] == borders[1] == borders[2]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ahead_gives_the_same_items_and_raises_in_its_place(restore_threads, threads):
+    torch.set_num_threads(threads)
+
+    def numbers():
+        yield from range(5)
+        raise ValueError("five")
+
+    with lanes():
+        seen = []
+        with pytest.raises(ValueError, match="five"):
+            for number in ahead(numbers()):
+                seen.append(number)
+        assert seen == list(range(5))
+        stopped = ahead(iter(range(100)))
+        assert [next(stopped), next(stopped)] == [0, 1]
+        stopped.close()
+        assert list(ahead(iter([]))) == []

@@ -73,9 +73,10 @@ def product_into(
     b_transposed: bool = False,
     add: bool = False,
 ) -> None:
-    """out [m, n] = a [m, k] times b [k, n], or += with `add`; `transposed`: a is [k, m], `b_transposed`: b [n, k].
+    """out [m, n] = a [m, k] times b [k, n], or += with `add`.
 
-    On the calling thread; all contiguous and detached, out of a's float type. A bf16 b rounds a too.
+    `transposed`: a is [k, m]; `b_transposed`: b is [n, k], as a layer keeps its weights. On the
+    calling thread; all contiguous and detached, out of a's float type. A bf16 b rounds a too.
     """
     if b.dtype == torch.bfloat16:
         result = matmul((a.t() if transposed else a).bfloat16(), b.t() if b_transposed else b)

@@ -12,16 +12,22 @@ place, and partial sums are added in the order of the tasks. So any number of th
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 _lanes_in_use = 0  # 0: as many as torch has threads
+
+_this_thread = threading.local()  # .alone: runs its tasks itself, since the lanes are busy with a step
+_END: Any = object()
+Item = TypeVar("Item")
 
 MOST_TASKS = 8  # partial sums are kept per task, so there are not many
 
@@ -47,7 +53,7 @@ def run_tasks(task: Callable[[int], None], tasks: int) -> None:
     A task spends its time outside the GIL: compiled kernels and torch operations do.
     """
     width = min(_lanes_in_use or torch.get_num_threads(), tasks)
-    if width <= 1:
+    if width <= 1 or getattr(_this_thread, "alone", False):
         for i in range(tasks):
             task(i)
         return
@@ -69,6 +75,26 @@ def run_tasks(task: Callable[[int], None], tasks: int) -> None:
         wait(running)  # never leave while a task still writes
     for future in running:
         future.result()
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; the next one is made in a thread of its own while the present one is used.
+
+    A step has serial parts in which cores idle: they are enough to sample the next batch. With one lane
+    everything stays on the calling thread.
+    """
+    if _lanes_in_use <= 1:
+        yield from items
+        return
+    with ThreadPoolExecutor(1, "lrgi-ahead", initializer=_work_alone) as maker:
+        pending = maker.submit(next, items, _END)
+        while (item := pending.result()) is not _END:
+            pending = maker.submit(next, items, _END)
+            yield item
+
+
+def _work_alone() -> None:
+    _this_thread.alone = True
 
 
 def row_tasks(rows: int, least: int = 256) -> list[tuple[int, int]]:

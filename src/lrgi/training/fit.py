@@ -11,7 +11,7 @@ import torch
 
 from lrgi import seed as randomness
 from lrgi.compute.allocator import keep_freed_memory, release_freed_memory
-from lrgi.compute.threads import lanes
+from lrgi.compute.threads import ahead, lanes
 from lrgi.encoder import Encoder, embed_layer
 from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
@@ -66,7 +66,7 @@ def fit_layer(
     keep_freed_memory()
     with lanes(), products_in(own.precision):
         for epoch in range(1, epochs + 1):
-            for block in batches.epoch(epoch):
+            for block in ahead(batches.epoch(epoch)):
                 place = place._replace(epoch=epoch, step=place.step + 1)
                 terms = objective.terms(layer, table, block, place)
                 rate = learning_rate(own, place.step, place.steps)
