@@ -37,9 +37,7 @@ def main() -> None:
             f"{row['peak_mb'] - row['before_mb']:7.1f} MB; {row['seconds']:.1f} s"
         )
     ratio = rows[-1]["peak_mb"] / rows[0]["peak_mb"]
-    print(
-        f"peak at L {rows[-1]['layers']} / peak at L {rows[0]['layers']}: {ratio:.4f}; demanded: 1.05"
-    )
+    print(f"peak at L {rows[-1]['layers']} / peak at L {rows[0]['layers']}: {ratio:.4f}; demanded: 1.05")
     if options.json:
         record = {"benchmark": "depth", "machine": describe_machine(), "nodes": options.nodes,
                   "updates_per_layer": options.updates, "rows": rows, "ratio": ratio}  # fmt: skip
