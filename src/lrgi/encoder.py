@@ -27,6 +27,7 @@ from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
+from lrgi.layers.propagate import PropagateLayer
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import graph_hop
 
@@ -39,26 +40,40 @@ _SCRATCH_IN_MEMORY = 256 << 20
 
 
 class Encoder:
-    """Layers in order. `extra` is a mapping that travels with them: settings, data, scores."""
+    """Layers in order. `extra` is a mapping that travels with them: settings, data, scores.
 
-    def __init__(self, layers: Sequence[GraphLayer], extra: dict[str, Any] | None = None) -> None:
+    Without layers it hands on the features as they are; `num_features` then says how many there must be.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[GraphLayer],
+        extra: dict[str, Any] | None = None,
+        *,
+        num_features: int | None = None,
+    ) -> None:
         self.layers = list(layers)
         self.extra = dict(extra or {})
+        if not self.layers and num_features is None:
+            raise InputError("an encoder without layers must know its columns, got none; give num_features")
+        self.num_features = self.layers[0].in_dim if num_features is None else num_features
 
     @property
-    def num_features(self) -> int:
-        """Columns that a graph must have."""
-        return self.layers[0].in_dim
+    def widths(self) -> list[int]:
+        """Columns of U_(0), the features, and of every layer's output."""
+        return [self.num_features, *(layer.out_dim for layer in self.layers)]
 
-    def tables(self, graph: Graph) -> Iterator[DenseTable]:
-        """U_(1), U_(2), ... of all nodes of any graph with as many feature columns."""
+    def tables(self, graph: Graph) -> Iterator[Table]:
+        """U_(1), U_(2), ... of all nodes of any graph with as many feature columns; U_(0) without layers."""
         self.check_columns(graph)
         table: Table = graph.features
+        if not self.layers:
+            yield table
         for layer in self.layers:
             table = embed_layer(layer, graph, table)
             yield table
 
-    def embed(self, graph: Graph) -> DenseTable:
+    def embed(self, graph: Graph) -> Table:
         """The last layer's output for every node, [N, D]."""
         *_, last = self.tables(graph)
         return last
@@ -82,6 +97,7 @@ class Encoder:
         config = {
             "format": FORMAT,
             "version": VERSION,
+            "columns": self.num_features,
             "layers": [_describe(layer) for layer in self.layers],
             "extra": self.extra,
         }
@@ -104,6 +120,7 @@ class Encoder:
                 make_layer(entry["kind"], entry["in_dim"], entry["out_dim"], **entry["settings"])
                 for entry in config["layers"]
             ]
+            columns = int(config.get("columns", layers[0].in_dim if layers else 0))
             weights = load_file(directory / WEIGHTS)
             for i, layer in enumerate(layers):
                 own = {name: weights.pop(f"{i}.{name}") for name in layer.state_dict()}
@@ -115,7 +132,7 @@ class Encoder:
                 f"an encoder's {CONFIG} and {WEIGHTS} must belong together, got {directory}, "
                 f"where they do not ({type(error).__name__}: {error}); save the encoder again"
             ) from error
-        return cls(layers, config.get("extra", {}))
+        return cls(layers, config.get("extra", {}), num_features=columns)
 
 
 def embed_layer(layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray | None = None) -> DenseTable:
@@ -139,6 +156,11 @@ def embed_layer(layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray |
     return DenseTable(out)
 
 
+def propagated(graph: Graph, table: Table, out: np.ndarray | None = None) -> DenseTable:
+    """The plain mean of a table's rows over each node's neighbours, the paper's v of u: [N, d]."""
+    return embed_layer(PropagateLayer(table.shape[1], table.shape[1]), graph, table, out)
+
+
 def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[Tensor, ...]:
     """`layer.sources` of the whole table, filled a few rows at a time."""
     whole: tuple[Tensor, ...] = ()
@@ -148,13 +170,16 @@ def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[
         if start == 0:
             if stop == table.shape[0]:
                 return part
-            whole = tuple(_scratch((table.shape[0], *values.shape[1:]), beside) for values in part)
+            shapes = [(table.shape[0], *values.shape[1:]) for values in part]
+            whole = tuple(_scratch(shape, beside, layer.device) for shape in shapes)
         for target, values in zip(whole, part, strict=True):
             target[start:stop] = values
     return whole
 
 
-def _scratch(shape: tuple[int, ...], beside: Path | None) -> Tensor:
+def _scratch(shape: tuple[int, ...], beside: Path | None, device: torch.device) -> Tensor:
+    if device.type != "cpu":
+        return torch.empty(shape, device=device)
     if 4 * int(np.prod(shape)) <= _SCRATCH_IN_MEMORY:
         return torch.from_numpy(empty_table(shape))
     with tempfile.TemporaryFile(dir=beside) as file:  # the mapping keeps the file alive, nameless

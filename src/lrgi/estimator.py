@@ -40,12 +40,13 @@ class LRGI:
         self.encoder_ = fit_encoder(seen, plan, journal)
         return self
 
-    def transform(self, graph: Any, layers: Layers = "last") -> npt.NDArray[np.float32]:
+    def transform(self, graph: Any, layers: Layers = "last", view: str = "u") -> npt.NDArray[np.float32]:
         """Embeddings [N, D] of any graph with the same columns; of several layers side by side.
 
-        `layers` is "last", "all", a number from 1 or a list of them.
+        `layers` is "last", "all", a number from 1 or a list of them; `view` is "u" (a layer's output), "v"
+        (its mean over the neighbours) or "both".
         """
-        return embed_layers(self._fitted(), _as_graph(graph), layers)
+        return embed_layers(self._fitted(), _as_graph(graph), layers, view=view)
 
     def fit_transform(self, graph: Any, y: Any = None, layers: Layers = "last") -> npt.NDArray[np.float32]:
         """Fit, then embed the same graph, all of it."""

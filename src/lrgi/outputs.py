@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrgi.directory import new_directory, write_json
-from lrgi.encoder import Encoder, embed_layer
+from lrgi.encoder import Encoder, embed_layer, propagated
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, create_array, describe_array, open_array, write_array
 from lrgi.graph.features import Table
@@ -27,12 +27,18 @@ from lrgi.graph.graph import Graph
 FORMAT, VERSION = "lrgi-embedding", 1
 MANIFEST = "manifest.json"
 
+_ROWS = 1 << 16  # copied at once
+
 Layers = str | int | Sequence[int]
+VIEWS = ("u", "v", "both")  # a layer's output, its mean over the neighbours, or one beside the other
 
 
 def chosen_layers(layers: Layers, count: int) -> tuple[int, ...]:
-    """Layer numbers (from 1) out of "last", "all", "1,3", a number or numbers; `count` layers there are."""
-    if layers == "last":
+    """Layer numbers (from 1) out of "last", "all", "1,3", a number or numbers; `count` layers there are.
+
+    Where there are none, the features are what there is: layer 0.
+    """
+    if layers == "last" or (count == 0 and layers == "all"):
         return (count,)
     if layers == "all":
         return tuple(range(1, count + 1))
@@ -41,7 +47,8 @@ def chosen_layers(layers: Layers, count: int) -> tuple[int, ...]:
         numbers = tuple(int(number) for number in given)
     except (TypeError, ValueError):
         numbers = ()
-    if not numbers or len(set(numbers)) < len(numbers) or not all(1 <= n <= count for n in numbers):
+    known = range(min(1, count), count + 1)
+    if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(known):
         shown = layers if isinstance(layers, str | int) else list(layers)
         raise InputError(
             f"layers must be 'last', 'all' or different numbers from 1 to {count}, got {shown!r}; "
@@ -56,30 +63,59 @@ def embed_layers(
     layers: Layers = "last",
     out: npt.NDArray[np.float32] | None = None,
     *,
+    view: str = "u",
     scratch: Path | None = None,
 ) -> npt.NDArray[np.float32]:
     """The outputs of chosen layers for every node, side by side: float32 [N, k * D], in the order chosen.
 
-    `out` is filled if given (it may be memory-mapped). Tables in between are in memory, or mapped files
-    in the directory `scratch`, which are gone afterwards.
+    `view` is one of VIEWS; with "both", each layer's u is followed by its v. `out` is filled if given (it
+    may be memory-mapped). Tables in between are in memory, or mapped files in the directory `scratch`,
+    which are gone afterwards.
     """
     encoder.check_columns(graph)
     chosen = chosen_layers(layers, len(encoder.layers))
-    widths = [encoder.layers[number - 1].out_dim for number in chosen]
-    starts = np.concatenate([[0], np.cumsum(widths)]).tolist()
+    starts = _starts(encoder, chosen, view)
     if out is None:
         out = np.empty((graph.num_nodes, starts[-1]), dtype=np.float32)
     table: Table = graph.features
     with tempfile.TemporaryDirectory(dir=scratch) if scratch else nullcontext() as place:
-        for number in range(1, max(chosen) + 1):
-            layer = encoder.layers[number - 1]
-            whole = chosen == (number,)  # no copy where one layer is the output
-            target = out if whole else _between(place, number, (graph.num_nodes, layer.out_dim))
-            table = embed_layer(layer, graph, table, target)
-            if number in chosen and not whole:
+        for number in range(max(chosen) + 1):
+            if number > 0:
+                layer = encoder.layers[number - 1]
+                whole = chosen == (number,) and view == "u"  # no copy where one layer is the output
+                target = out if whole else _between(place, number, (graph.num_nodes, layer.out_dim))
+                table = embed_layer(layer, graph, table, target)
+                if whole:
+                    return out
+            if number in chosen:
                 at = chosen.index(number)
-                out[:, starts[at] : starts[at + 1]] = table.array
+                _read_out(graph, table, view, out[:, starts[at] : starts[at + 1]])
     return out
+
+
+def embedding_columns(encoder: Encoder, layers: Layers, view: str = "u") -> int:
+    """How many columns `embed_layers` gives."""
+    return _starts(encoder, chosen_layers(layers, len(encoder.layers)), view)[-1]
+
+
+def _starts(encoder: Encoder, chosen: tuple[int, ...], view: str) -> list[int]:
+    """Where each chosen layer's columns begin, and the number of columns."""
+    if view not in VIEWS:
+        raise InputError(f"view must be one of {', '.join(VIEWS)}, got {view!r}; choose one")
+    widths = [encoder.widths[number] * (2 if view == "both" else 1) for number in chosen]
+    starts: list[int] = np.concatenate([[0], np.cumsum(widths)]).tolist()
+    return starts
+
+
+def _read_out(graph: Graph, table: Table, view: str, out: npt.NDArray[np.float32]) -> None:
+    """A layer's columns: u, v or both."""
+    width = table.shape[1]
+    if view != "v":
+        for start in range(0, table.shape[0], _ROWS):
+            rows = np.arange(start, min(start + _ROWS, table.shape[0]))
+            out[rows[0] : rows[-1] + 1, :width] = table.rows(rows)
+    if view != "u":
+        propagated(graph, table, out[:, -width:])
 
 
 def save_embedding(
@@ -88,6 +124,7 @@ def save_embedding(
     path: str | os.PathLike[str],
     layers: Layers = "last",
     *,
+    view: str = "u",
     nodes: npt.NDArray[np.int64] | None = None,
     about: dict[str, Any] | None = None,
     overwrite: bool = False,
@@ -99,11 +136,11 @@ def save_embedding(
     final, chosen = Path(path), chosen_layers(layers, len(encoder.layers))
     encoder.check_columns(graph)
     check_place(final, overwrite)
-    shape = graph.num_nodes, sum(encoder.layers[number - 1].out_dim for number in chosen)
+    shape = graph.num_nodes, embedding_columns(encoder, chosen, view)
     with new_directory(final) as fresh:
         file = fresh / "embeddings.npy"
         out = create_array(file, shape, np.float32)
-        embed_layers(encoder, graph, chosen, out, scratch=fresh)
+        embed_layers(encoder, graph, chosen, out, view=view, scratch=fresh)
         out.flush()  # type: ignore[attr-defined]
         entries = {"embeddings": describe_array(file)}
         for key, array in (("ids", graph.ids), ("nodes", nodes)):
@@ -116,6 +153,7 @@ def save_embedding(
             "nodes": shape[0],
             "columns": shape[1],
             "layers": list(chosen),
+            "view": view,
             **(about or {}),
             "arrays": {key: entry.to_json() for key, entry in entries.items()},
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lrgi.baselines.methods import METHODS
 from lrgi.cli.main import COMMANDS
 from lrgi.graph.store import open_graph
 from lrgi.probe.linear import ProbePlan
@@ -26,7 +27,7 @@ GRAPH_KEYS = {
 }  # fmt: skip
 RUN_KEYS = {
     "format", "version", "status", "command", "plan", "fit_on", "protocol", "graph", "fitted_graph",
-    "versions", "hardware", "started", "finished", "seconds", "layers",
+    "versions", "hardware", "started", "finished", "seconds", "layers", "method",
 }  # fmt: skip
 TABLE_KEYS = {"rows", "metric", "protocol", "splits", "seeds", "problem"}
 ROW_KEYS = {
@@ -34,12 +35,12 @@ ROW_KEYS = {
     "seconds",
 }  # fmt: skip
 PROBE_KEYS = {
-    "command", "run", "graph", "layers", "columns", "splits", "metric", "protocol", "seeds",
+    "command", "run", "graph", "layers", "view", "columns", "splits", "metric", "protocol", "seeds",
     "validation_scores", "test_scores", "best_epochs", "seconds", "validation_mean", "validation_spread",
     "test_mean", "test_spread",
 }  # fmt: skip
 EMBEDDING_KEYS = {
-    "format", "version", "graph", "nodes", "columns", "layers", "run", "embedded_in", "arrays",
+    "format", "version", "graph", "nodes", "columns", "layers", "view", "run", "embedded_in", "arrays",
 }  # fmt: skip
 
 
@@ -277,3 +278,24 @@ def test_every_key_is_documented():
     text = (ROOT / "docs" / "json.md").read_text()
     keys = GRAPH_KEYS | RUN_KEYS | TABLE_KEYS | ROW_KEYS | PROBE_KEYS | EMBEDDING_KEYS
     assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_fits_and_is_probed_and_embedded(lrgi, place, tmp_path, method):
+    run = tmp_path / "run"
+    fitted = lrgi("fit", place / "graph", "--out", run, "--method", method, *SMALL, "--json").json
+    assert fitted["run"]["method"] == method
+    columns = 12 if method in ("raw", "propagate") else 8
+    probed = lrgi("probe", run, place / "graph", "--json").json
+    assert (probed["columns"], probed["test_mean"] > 0) == (columns, True)
+    both = lrgi("embed", run, place / "graph", "--out", tmp_path / "e", "--view", "both", "--json").json
+    assert both["embedding"]["columns"] == 2 * columns
+
+
+def test_a_methods_own_setting_reaches_it(lrgi, place, tmp_path):
+    words = ("--method", "gbt", *SMALL, "--no-probe")
+    files = []
+    for at, more in enumerate([(), ("--gbt-edges", "0.9")]):
+        lrgi("fit", place / "graph", "--out", tmp_path / str(at), *words, *more)
+        files.append((tmp_path / str(at) / "encoder" / "model.safetensors").read_bytes())
+    assert files[0] != files[1]

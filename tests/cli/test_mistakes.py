@@ -179,8 +179,23 @@ def test_an_interrupt_is_one_line(lrgi, place, tmp_path, monkeypatch):
     def interrupted(*given, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lrgi.training.run.fit_encoder", interrupted)
+    monkeypatch.setattr("lrgi.training.fit.embed_layer", interrupted)
     answer = lrgi("fit", place / "graph", "--out", tmp_path / "r", *SMALL)
     assert answer.code == command_line._INTERRUPTED == 130
     assert answer.err.splitlines()[-1] == "lrgi: interrupted"
     assert json.loads((tmp_path / "r" / RECORD).read_text())["status"] == "interrupted"
+
+
+def test_a_setting_of_another_method(lrgi, place, tmp_path):
+    answer = lrgi("fit", place / "graph", "--out", tmp_path / "r", *SMALL, "--gbt-edges", "0.5")
+    fails(answer, "--gbt-edges must go with --method gbt, got --method lrgi; drop it")
+
+
+def test_an_unknown_method(lrgi, place, tmp_path):
+    answer = lrgi("fit", place / "graph", "--out", tmp_path / "r", *SMALL, "--method", "best")
+    fails(answer, "method must be one of raw, random,", "got 'best'; choose one")
+
+
+def test_a_device_that_is_not_there(lrgi, place, tmp_path):
+    answer = lrgi("fit", place / "graph", "--out", tmp_path / "r", *SMALL, "--device", "cuda:99")
+    fails(answer, "device must be one that torch finds here, got 'cuda:99'", "use cpu")

@@ -41,19 +41,19 @@ from lrgi.objective.infomax import Weights
 from lrgi.sampling.block import Block
 from lrgi.training.journal import Journal, Place
 from lrgi.training.objective import FittedModule, Objective
-from lrgi.training.plan import FitPlan
+from lrgi.training.plan import FitPlan, setting
 
 
 @dataclass(frozen=True)
 class BGRLSettings:
     """Shares that the views lose, the target's inertia at the start (tau_0), the predictor's hidden width."""
 
-    edges_1: float = 0.5
-    columns_1: float = 0.2
-    edges_2: float = 0.4
-    columns_2: float = 0.1
-    inertia: float = 0.99
-    hidden: int = 512
+    edges_1: float = setting(0.5, "share of the edges that the first view loses")
+    columns_1: float = setting(0.2, "share of the feature columns that the first view loses")
+    edges_2: float = setting(0.4, "share of the edges that the second view loses")
+    columns_2: float = setting(0.1, "share of the feature columns that the second view loses")
+    inertia: float = setting(0.99, "how much of the target's weights a step keeps, at the start")
+    hidden: int = setting(512, "hidden width of the predictor")
 
     def __post_init__(self) -> None:
         check_share("inertia", self.inertia)

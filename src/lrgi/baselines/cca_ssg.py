@@ -37,16 +37,16 @@ from lrgi.objective.infomax import Weights
 from lrgi.sampling.block import Block
 from lrgi.training.journal import Journal, Place
 from lrgi.training.objective import FittedModule, Objective
-from lrgi.training.plan import FitPlan
+from lrgi.training.plan import FitPlan, setting
 
 
 @dataclass(frozen=True)
 class CCASettings:
     """Shares that each of the two views loses, and the weight of the decorrelation (lambda D)."""
 
-    edges: float = 0.3
-    columns: float = 0.2
-    decorrelation: float = 1.0
+    edges: float = setting(0.3, "share of the edges that each view loses")
+    columns: float = setting(0.2, "share of the feature columns that each view loses")
+    decorrelation: float = setting(1.0, "weight of the decorrelation, times the width (lambda D)")
 
     def __post_init__(self) -> None:
         if not 0 <= self.decorrelation < float("inf"):

@@ -36,15 +36,15 @@ from lrgi.objective.infomax import Weights
 from lrgi.sampling.block import Block
 from lrgi.training.journal import Journal, Place
 from lrgi.training.objective import FittedModule, Objective
-from lrgi.training.plan import FitPlan
+from lrgi.training.plan import FitPlan, setting
 
 
 @dataclass(frozen=True)
 class GBTSettings:
     """Shares that each of the two views loses."""
 
-    edges: float = 0.3
-    columns: float = 0.2
+    edges: float = setting(0.3, "share of the edges that each view loses")
+    columns: float = setting(0.2, "share of the feature columns that each view loses")
 
     @property
     def shares(self) -> Shares:

@@ -42,16 +42,16 @@ from lrgi.sampling.block import Block
 from lrgi.training.fit import new_layer
 from lrgi.training.journal import Journal, Place
 from lrgi.training.objective import FittedModule, Objective, outermost_first
-from lrgi.training.plan import FitPlan
+from lrgi.training.plan import FitPlan, setting
 
 
 @dataclass(frozen=True)
 class GraphMAESettings:
     """Share of nodes that are masked, share of these that get another node's features, and gamma."""
 
-    masked: float = 0.5
-    replaced: float = 0.05
-    gamma: float = 3.0
+    masked: float = setting(0.5, "share of the nodes that is masked")
+    replaced: float = setting(0.05, "share of the masked nodes that gets another node's features")
+    gamma: float = setting(3.0, "exponent of the scaled cosine error")
 
     def __post_init__(self) -> None:
         check_share("the share of nodes to mask", self.masked)

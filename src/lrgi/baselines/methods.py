@@ -2,59 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from lrgi.baselines.bgrl import BGRLSettings, fit_bgrl
 from lrgi.baselines.cca_ssg import CCASettings, fit_cca_ssg
 from lrgi.baselines.dgi import fit_dgi
-from lrgi.baselines.features import PropagatedFeatures
 from lrgi.baselines.gbt import GBTSettings, fit_gbt
 from lrgi.baselines.graphmae import GraphMAESettings, fit_graphmae
 from lrgi.baselines.rgi import fit_rgi
 from lrgi.baselines.supervised import fit_supervised
 from lrgi.baselines.untrained import untrained_encoder
 from lrgi.baselines.whiten import fit_whiten
+from lrgi.encoder import Encoder
 from lrgi.errors import InputError
-from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
+from lrgi.layers.propagate import PropagateLayer
 from lrgi.training.fit import fit_encoder
 from lrgi.training.journal import Journal
 from lrgi.training.plan import FitPlan
 
 
-class Embeds(Protocol):
-    """What a method leaves behind: an `Encoder`, or features in its place."""
-
-    def tables(self, graph: Graph) -> Iterator[Table]:
-        """One table per layer."""
-
-    def embed(self, graph: Graph) -> Table:
-        """The last one."""
-
-
 class Method(NamedTuple):
     """How a row of the table is made, and the settings it has beside the plan's."""
 
-    fit: Callable[..., Embeds]  # (graph, plan, journal), then the settings if there are any
+    title: str  # in tables
+    fit: Callable[..., Encoder]  # (graph, plan, journal), then the settings if there are any
     settings: type[Any] | None = None
+    fits: str = "a stack"  # what is fitted: "nothing", "layers" one after the other, or "a stack" of all
+
+
+def _raw(graph: Graph, plan: FitPlan, journal: Journal | None) -> Encoder:
+    return Encoder([], num_features=graph.num_features)
+
+
+def _random(graph: Graph, plan: FitPlan, journal: Journal | None) -> Encoder:
+    return untrained_encoder(plan, graph.num_features)
+
+
+def _propagate(graph: Graph, plan: FitPlan, journal: Journal | None) -> Encoder:
+    columns = graph.num_features
+    return Encoder([PropagateLayer(columns, columns) for _ in range(plan.layers)])
 
 
 METHODS: dict[str, Method] = {
-    "raw": Method(lambda graph, plan, journal: PropagatedFeatures(0)),
-    "random": Method(lambda graph, plan, journal: untrained_encoder(plan, graph.num_features)),
-    "propagate": Method(lambda graph, plan, journal: PropagatedFeatures(plan.layers)),
-    "whiten": Method(fit_whiten),
-    "dgi": Method(fit_dgi),
-    "gbt": Method(fit_gbt, GBTSettings),
-    "graphmae": Method(fit_graphmae, GraphMAESettings),
-    "bgrl": Method(fit_bgrl, BGRLSettings),
-    "cca-ssg": Method(fit_cca_ssg, CCASettings),
-    "rgi": Method(fit_rgi),
-    "lrgi": Method(fit_encoder),
-    "supervised": Method(fit_supervised),
+    "raw": Method("Raw features", _raw, fits="nothing"),
+    "random": Method("Random initialisation", _random, fits="nothing"),
+    "propagate": Method("Propagated features", _propagate, fits="nothing"),
+    "whiten": Method("Propagated and whitened", fit_whiten, fits="nothing"),
+    "dgi": Method("DGI", fit_dgi),
+    "gbt": Method("G-BT", fit_gbt, GBTSettings),
+    "graphmae": Method("GraphMAE", fit_graphmae, GraphMAESettings),
+    "bgrl": Method("BGRL", fit_bgrl, BGRLSettings),
+    "cca-ssg": Method("CCA-SSG", fit_cca_ssg, CCASettings),
+    "rgi": Method("RGI", fit_rgi),
+    "lrgi": Method("LRGI", fit_encoder, fits="layers"),
+    "supervised": Method("Supervised", fit_supervised),
 }
+
+
+def method_called(name: str) -> Method:
+    """The method of that name; InputError where there is none."""
+    if name not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {name!r}; choose one")
+    return METHODS[name]
 
 
 def fit_method(
@@ -63,11 +75,9 @@ def fit_method(
     plan: FitPlan,
     journal: Journal | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> Embeds:
+) -> Encoder:
     """Fit the method called `name` on all nodes of `graph`. InputError for a name or setting it lacks."""
-    if name not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {name!r}; choose one")
-    method = METHODS[name]
+    method = method_called(name)
     own = [entry.name for entry in fields(method.settings)] if method.settings else []
     for setting in settings or {}:
         if setting not in own:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
+from lrgi.encoder import propagated
 from lrgi.errors import InputError
-from lrgi.graph.features import DenseTable, Table, row_chunks
+from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
-from lrgi.layers.aggregate import neighbour_mean
-from lrgi.layers.rows import as_tensor
-from lrgi.sampling.block import graph_hop
-
-_CHUNK_EDGES = 1 << 20
 
 
 def propagate(graph: Graph, table: Table, steps: int) -> DenseTable:
@@ -27,12 +22,9 @@ def propagate(graph: Graph, table: Table, steps: int) -> DenseTable:
         )
     if steps < 0:
         raise InputError(f"steps must be at least 0, got {steps}; raise it")
-    dense = table.array if isinstance(table, DenseTable) else table.rows(np.arange(table.shape[0]))
+    if steps == 0:
+        return table if isinstance(table, DenseTable) else DenseTable(table.rows(np.arange(table.shape[0])))
     for _ in range(steps):
-        x, fresh = as_tensor(dense), np.empty_like(dense)
-        for start, stop in row_chunks(graph.indptr, _CHUNK_EDGES):
-            hop = graph_hop(graph.indptr, graph.indices, start, stop)
-            with torch.no_grad():
-                fresh[start:stop] = neighbour_mean(x, hop).numpy()
-        dense = fresh
-    return DenseTable(dense)
+        table = propagated(graph, table)
+    assert isinstance(table, DenseTable)
+    return table

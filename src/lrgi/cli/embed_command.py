@@ -12,7 +12,7 @@ from lrgi.cli.flags import examples
 from lrgi.cli.graphs import load_graph
 from lrgi.cli.progress import duration
 from lrgi.graph.inductive import training_subgraph
-from lrgi.outputs import check_place, save_embedding
+from lrgi.outputs import VIEWS, check_place, save_embedding
 from lrgi.training.run import open_run
 
 DESCRIPTION = """Write the embeddings of a graph's nodes: of any graph with the feature columns
@@ -43,12 +43,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:
-    """The flag that chooses layers."""
+    """The flags that choose what is read out: layers and views."""
     parser.add_argument(
         "--layers",
         metavar="{last,all,1,3,...}",
         default="last",
         help="whose outputs: the last layer's, all, or some by number, side by side (default last)",
+    )
+    parser.add_argument(
+        "--view",
+        choices=VIEWS,
+        default="u",
+        help="u: the layer's output; v: its mean over a node's neighbours; both, side by side (default u)",
     )
 
 
@@ -67,7 +73,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     begun = time.perf_counter()
     manifest = save_embedding(
         done.encoder, graph, arguments.out, arguments.layers,
-        nodes=nodes, about=about, overwrite=arguments.overwrite,
+        view=arguments.view, nodes=nodes, about=about, overwrite=arguments.overwrite,
     )  # fmt: skip
     seconds = time.perf_counter() - begun
     chosen = ", ".join(map(str, manifest["layers"]))

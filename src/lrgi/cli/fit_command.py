@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lrgi.baselines.methods import METHODS, fit_method, method_called
 from lrgi.cli.console import Console
-from lrgi.cli.flags import add_settings, examples, given_settings
+from lrgi.cli.flags import UsageError, add_settings, examples, given_settings
 from lrgi.cli.graphs import load_graph
 from lrgi.cli.progress import Progress, duration
 from lrgi.directory import write_file, write_json
+from lrgi.encoder import Encoder
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.probe.evaluation import Views
 from lrgi.report.comparison import Comparison, Measure
+from lrgi.training.fit import fit_encoder
+from lrgi.training.journal import Journal
 from lrgi.training.plan import FitPlan
 from lrgi.training.presets import PRESETS, preset
 from lrgi.training.resolve import planned_steps, resolve_fit_on
@@ -37,8 +43,8 @@ GROUPS = {
     "the encoder": ("layers", "width", "layer", "heads"),
     "what it is fitted on": ("fit_on", "batch_size", "neighbours", "next_neighbours"),
     "how long, how fast": ("updates", "epochs", "learning_rate", "weight_decay", "warmup", "schedule"),
-    "the objective": ("reconstruction", "variance", "covariance", "expansion"),
-    "numbers and chance": ("precision", "seed"),
+    "the objective": ("reconstruction", "variance", "covariance", "predictors", "expansion", "ridge"),
+    "numbers and chance": ("precision", "device", "seed"),
 }
 
 
@@ -58,22 +64,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="{" + ",".join(PRESETS) + "}",
         help="begin with the paper's settings for this data set; flags below change them",
     )
+    parser.add_argument(
+        "--method",
+        metavar="{" + ",".join(METHODS) + "}",
+        default="lrgi",
+        help="what to fit in LRGI's place, with the same layers, batches and probe (default lrgi)",
+    )
     add_settings(parser, FitPlan, GROUPS)
+    for name, method in METHODS.items():
+        if method.settings is not None:
+            title = {f"--method {name}": [entry.name for entry in fields(method.settings)]}
+            add_settings(parser, method.settings, title, prefix=name)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Fit, measure, and say where it lies."""
-    plan = plan_from(arguments)
+    plan, method = plan_from(arguments), method_called(arguments.method)
+    fit = partial(fit_method, arguments.method, settings=_method_settings(arguments))
     check_place(Path(arguments.out), arguments.overwrite)
     graph = load_graph(arguments.graph)
-    done = fit_with_progress(graph, plan, arguments.out, console, overwrite=arguments.overwrite)
+    done = fit_with_progress(
+        graph, plan, arguments.out, console,
+        overwrite=arguments.overwrite, method=arguments.method, fit=fit,
+    )  # fmt: skip
     measure = Measure(
         Views.of(graph, done.fit_on),
         probe=arguments.probe,
         tell=lambda name: console.note(f"measuring: {name}"),
     )
     measure.add_features()
-    measure.add_layers(done.encoder, fit_seconds(done))
+    measure.add_layers(done.encoder, fit_seconds(done), method.title)
     table = measure.comparison()
     keep_table(done.path, table)
     console.say(table.text())
@@ -99,19 +119,47 @@ def plan_from(arguments: argparse.Namespace) -> FitPlan:
     return replace(base, **given)
 
 
+def _method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those of the method that is fitted; a flag of another one is a mistake."""
+    for name, method in METHODS.items():
+        if method.settings is None:
+            continue
+        given = given_settings(arguments, method.settings, name)
+        if name == arguments.method:
+            return given
+        for setting in given:
+            flag = f"--{name}-{setting}".replace("_", "-")
+            raise UsageError(f"{flag} must go with --method {name}, got --method {arguments.method}; drop it")
+    return {}
+
+
 def fit_with_progress(
-    graph: Graph, plan: FitPlan, path: str, console: Console, *, overwrite: bool, command: str = "lrgi fit"
+    graph: Graph,
+    plan: FitPlan,
+    path: str,
+    console: Console,
+    *,
+    overwrite: bool,
+    command: str = "lrgi fit",
+    method: str = "lrgi",
+    fit: Callable[[Graph, FitPlan, Journal], Encoder] = fit_encoder,
 ) -> Run:
     """`fit_run`, watched."""
     fit_on = resolve_fit_on(plan, graph)
     seen, _ = training_subgraph(graph, fit_on)
     on = "all nodes" if fit_on == "all" else f"the subgraph of {fit_on} nodes"
+    what = {"layers": f"{plan.layers} layers", "a stack": f"{plan.layers} layers at once by {method}"}
+    fits = METHODS[method].fits
     console.note(
-        f"fitting {plan.layers} layers of width {plan.width} on {on}: "
+        f"fitting {what.get(fits, f'nothing ({method})')} of width {plan.width} on {on}: "
         f"{seen.num_nodes:,} nodes, {seen.num_edges:,} edges, {seen.num_features:,} columns"
     )
-    progress = Progress(console, planned_steps(plan, seen))
-    done = fit_run(graph, plan, path, overwrite=overwrite, command=command, listeners=[progress])
+    steps = planned_steps(plan, seen) if fits != "nothing" else (0,) * plan.layers
+    progress = Progress(console, steps[:1] if fits == "a stack" else steps)
+    done = fit_run(
+        graph, plan, path,
+        overwrite=overwrite, command=command, listeners=[progress], method=method, fit=fit,
+    )  # fmt: skip
     console.note(f"fitted in {duration(done.record['seconds'])}")
     return done
 

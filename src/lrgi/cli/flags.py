@@ -25,11 +25,13 @@ def add_settings(
     *,
     defaults: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
+    prefix: str = "",
 ) -> None:
     """A flag for every field of a settings dataclass (or for `only` some), under the groups' titles.
 
     `learning_rate` becomes --learning-rate, its help is the field's, with the default. A field whose
     metadata has "flag": False gets none. Only flags that are given appear in the parsed arguments.
+    With the prefix "gbt" it becomes --gbt-learning-rate, and gbt_learning_rate there.
     """
     kinds = get_type_hints(settings)
     open_groups: dict[str, Any] = {}
@@ -40,12 +42,17 @@ def add_settings(
         if title not in open_groups:
             open_groups[title] = parser.add_argument_group(title)
         default = (defaults or {}).get(entry.name, entry.default)
-        _add_flag(open_groups[title], entry, kinds[entry.name], default)
+        _add_flag(open_groups[title], entry, kinds[entry.name], default, _named(prefix, entry.name))
 
 
-def given_settings(arguments: argparse.Namespace, settings: type) -> dict[str, Any]:
+def given_settings(arguments: argparse.Namespace, settings: type, prefix: str = "") -> dict[str, Any]:
     """The fields of a settings dataclass that the command line named."""
-    return {e.name: getattr(arguments, e.name) for e in fields(settings) if hasattr(arguments, e.name)}
+    places = {e.name: _named(prefix, e.name) for e in fields(settings)}
+    return {name: getattr(arguments, at) for name, at in places.items() if hasattr(arguments, at)}
+
+
+def _named(prefix: str, name: str) -> str:
+    return f"{prefix}_{name}".replace("-", "_") if prefix else name
 
 
 def examples(text: str) -> str:
@@ -53,10 +60,10 @@ def examples(text: str) -> str:
     return "examples:\n" + textwrap.indent(textwrap.dedent(text).strip(), "  ")
 
 
-def _add_flag(group: Any, entry: Field[Any], kind: Any, default: Any) -> None:
-    flag = "--" + entry.name.replace("_", "-")
+def _add_flag(group: Any, entry: Field[Any], kind: Any, default: Any, dest: str) -> None:
+    flag = "--" + dest.replace("_", "-")
     help = f"{entry.metadata['help']} (default {_shown(default)})".replace("%", "%%")
-    options: dict[str, Any] = {"dest": entry.name, "default": argparse.SUPPRESS, "help": help}
+    options: dict[str, Any] = {"dest": dest, "default": argparse.SUPPRESS, "help": help}
     if kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
     elif kind == tuple[int, ...]:

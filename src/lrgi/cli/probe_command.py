@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from lrgi.cli.console import Console
@@ -62,8 +63,9 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
             f"a graph to probe must have labels, got {arguments.graph}, which has none; add y to it"
         )
     console.note(f"embedding {graph.num_nodes:,} nodes")
-    table = DenseTable(embed_layers(done.encoder, graph, layers))
-    seen = None if views.seen is None else DenseTable(embed_layers(done.encoder, views.seen, layers))
+    read = partial(embed_layers, done.encoder, layers=layers, view=arguments.view)
+    table = DenseTable(read(graph))
+    seen = None if views.seen is None else DenseTable(read(views.seen))
     console.note(f"probing {table.shape[1]:,} columns with {len(plan.seeds)} seeds")
     result = probe_table(views, table, seen, plan)
     console.say(_in_words(result, layers, views.splits))
@@ -72,6 +74,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         "run": str(arguments.run),
         "graph": graph.name,
         "layers": list(layers),
+        "view": arguments.view,
         "columns": table.shape[1],
         "splits": views.splits,
         **result.to_dict(),

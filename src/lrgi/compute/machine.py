@@ -10,10 +10,25 @@ from typing import Any
 
 import torch
 
+from lrgi.errors import InputError
+
 
 def describe_machine() -> dict[str, Any]:
     """Versions and hardware together; JSON."""
     return {**hardware(), **versions()}
+
+
+def device_called(name: str) -> torch.device:
+    """The device of that name; InputError where there is none on this machine."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"device must be one that torch finds here, got {name!r} ({reason}); use cpu"
+        ) from error
+    return device
 
 
 def versions() -> dict[str, str]:
@@ -32,6 +47,7 @@ def hardware() -> dict[str, Any]:
         "cores": cores,
         "memory_gib": _memory_gib(),
         "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "system": f"{platform.system()} {platform.machine()}",
     }
 

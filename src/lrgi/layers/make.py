@@ -10,10 +10,11 @@ from lrgi.layers.gcn import GCNLayer
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.mean import MeanLayer
 from lrgi.layers.plain_gcn import PlainGCNLayer
+from lrgi.layers.propagate import PropagateLayer
 from lrgi.layers.sage import SAGELayer
 
 _KINDS: dict[str, type[GraphLayer]] = {
-    kind.kind: kind for kind in (GATLayer, SAGELayer, GCNLayer, PlainGCNLayer, MeanLayer)
+    kind.kind: kind for kind in (GATLayer, SAGELayer, GCNLayer, PlainGCNLayer, MeanLayer, PropagateLayer)
 }
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from lrgi.compute.products import Activation, activate, linear
 from lrgi.compute.threads import run_ranges, run_tasks
 from lrgi.graph.features import DenseTable, SparseTable, Table
-from lrgi.layers import _kernels
+from lrgi.layers import _kernels, resident
 from lrgi.sampling.block import Block
 
 NO_NODES = np.empty(0, np.int32)  # in kernels: the rows in their own order
@@ -55,7 +55,10 @@ class Rows:
     def dense(self) -> Tensor:
         """The rows as a tensor [count, width] on the device: a view where that is possible."""
         if isinstance(self.table, DenseTable) and self.nodes is None:
-            return as_tensor(self.table.array).to(self.device)
+            whole = as_tensor(self.table.array)
+            return whole if self.device == "cpu" else resident.dense_on(whole, self.device)
+        if isinstance(self.table, SparseTable) and self.nodes is None and self.device != "cpu":
+            return resident.sparse_on(self.table, self.device)[0].to_dense()
         if self.nodes is None or isinstance(self.table, SparseTable):
             ids = np.arange(self.count) if self.nodes is None else self.nodes
             return torch.from_numpy(self.table.rows(ids)).to(self.device)
@@ -77,9 +80,13 @@ class Rows:
         activation: Activation = "none",
     ) -> Tensor:
         """activation(rows W^T + bias + plus), W [D, width]: [count, D]; sparse rows are never made dense."""
-        if not isinstance(self.table, SparseTable) or weight.device.type != "cpu":
+        if not isinstance(self.table, SparseTable):
             return linear(self.dense(), weight, bias, plus=plus, activation=activation)
-        y: Tensor = _SparseProduct.apply(weight.t().contiguous(), self)  # type: ignore[no-untyped-call]
+        if weight.device.type != "cpu":
+            table = self.table if self.nodes is None else self.table.take(self.nodes)
+            y = resident.sparse_product(table, weight)
+        else:
+            y = _SparseProduct.apply(weight.t().contiguous(), self)  # type: ignore[no-untyped-call]
         y = y if bias is None else y + bias
         return activate(y if plus is None else y + plus, activation)
 

@@ -13,7 +13,18 @@ from lrgi.sampling.block import Hop
 
 
 def edges_of(hop: Hop, device: torch.device, *, own: bool) -> tuple[Tensor, Tensor]:
-    """(source, row) of every edge, int64; with `own` each row's edge from itself first."""
+    """(source, row) of every edge, int64; with `own` each row's edge from itself first.
+
+    Kept with the hop: a whole graph's is the same in every step.
+    """
+    key = ("edges", str(device), own)
+    if key not in hop.kept:
+        hop.kept[key] = _edges_of(hop, device, own=own)
+    edges: tuple[Tensor, Tensor] = hop.kept[key]
+    return edges
+
+
+def _edges_of(hop: Hop, device: torch.device, *, own: bool) -> tuple[Tensor, Tensor]:
     rows = np.repeat(np.arange(hop.num_rows), hop.degrees)
     sources = hop.indices[hop.indptr[0] : hop.indptr[-1]].astype(np.int64)
     if own:

@@ -1,4 +1,7 @@
-"""h_phi and h_psi: what predicts one view from the other. Fresh for each layer, gone after it."""
+"""h_phi and h_psi: what predicts one view from the other. Fresh for each layer, gone after it.
+
+The paper's are networks. Most of a step's arithmetic is theirs; the closed form does without them.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,35 @@ class NetworkPredictors(nn.Module):
         parameters = (*self.u_from_v.parameters(), *self.v_from_u.parameters())
         both: tuple[Tensor, Tensor] = _Networks.apply(bf16_products("cpu"), v, u, *parameters)  # type: ignore[no-untyped-call]
         return both
+
+
+class ClosedPredictors(nn.Module):
+    """Ridge regressions of the batch, solved in every step and differentiated through: nothing is trained.
+
+    u from v: mean(u) + (v - mean(v)) (C_vv + r I)^-1 C_vu, C the covariances divided by B - 1.
+    """
+
+    def __init__(self, ridge: float) -> None:
+        super().__init__()
+        self.ridge = ridge
+
+    def forward(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """(u predicted from v, v predicted from u)."""
+        with torch.autocast(u.device.type, enabled=False):
+            mean_u, mean_v = u.mean(0), v.mean(0)
+            centred_u, centred_v = u - mean_u, v - mean_v
+            cross = centred_v.t() @ centred_u / (len(u) - 1)
+            u_from_v = torch.addmm(mean_u, centred_v, self._solve(centred_v, cross))
+            v_from_u = torch.addmm(mean_v, centred_u, self._solve(centred_u, cross.t()))
+        return u_from_v, v_from_u
+
+    def _solve(self, centred: Tensor, cross: Tensor) -> Tensor:
+        c = centred.t() @ centred / (len(centred) - 1)
+        c.diagonal().add_(self.ridge)
+        return torch.cholesky_solve(cross, torch.linalg.cholesky(c))
+
+
+Predictors = NetworkPredictors | ClosedPredictors
 
 
 class _Network(nn.Module):

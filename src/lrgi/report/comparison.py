@@ -149,12 +149,14 @@ class Measure:
         *_, (table, seen, seconds) = _tables(encoder, self.views)
         self.add(f"untrained encoder, {layers}", table, seen, seconds)
 
-    def add_layers(self, encoder: Encoder, fit_seconds: Sequence[float]) -> None:
-        """Every layer of a fitted encoder; seconds add up the fits and embeddings below."""
-        spent = 0.0
+    def add_layers(self, encoder: Encoder, fit_seconds: Sequence[float], title: str = "LRGI") -> None:
+        """Every layer of a fitted encoder; seconds add up the fits and embeddings below.
+
+        `fit_seconds` has one entry per layer, or one for a fit of all of them at once, or none.
+        """
         for number, (table, seen, seconds) in enumerate(_tables(encoder, self.views), 1):
-            spent += fit_seconds[number - 1]
-            self.add(f"LRGI after layer {number}", table, seen, spent + seconds)
+            spent = sum(fit_seconds[:number])
+            self.add(f"{title} after layer {number}", table, seen, spent + seconds)
 
     def comparison(self) -> Comparison:
         """All rows so far."""
@@ -166,7 +168,7 @@ class Measure:
         )
 
 
-def _tables(encoder: Encoder, views: Views) -> Iterator[tuple[DenseTable, DenseTable | None, float]]:
+def _tables(encoder: Encoder, views: Views) -> Iterator[tuple[Table, Table | None, float]]:
     """Each layer's table of the whole graph and of the training subgraph, and the seconds of the former."""
     seen = None if views.seen is None else encoder.tables(views.seen)
     whole, seconds = encoder.tables(views.whole), 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class Hop:
     def num_edges(self) -> int:
         """How many neighbours are read, the rows themselves not counted."""
         return int(self.indptr[-1] - self.indptr[0])
+
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """What is derived from the hop elsewhere, on another device say, and lives as long as it."""
+        return {}
 
     @cached_property
     def degrees(self) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 
 from lrgi import seed as randomness
 from lrgi.compute.allocator import keep_freed_memory, release_freed_memory
+from lrgi.compute.machine import device_called
 from lrgi.compute.threads import ahead, lanes
 from lrgi.encoder import Encoder, embed_layer
 from lrgi.graph.features import Table
@@ -56,7 +57,7 @@ def fit_layer(
     Another `objective` makes it another method (see `baselines/`).
     """
     journal, own = journal or Journal(), plan.for_layer(number)
-    objective = objective or Infomax(own, number, layer.out_dim)
+    objective = (objective or Infomax(own, number, layer.out_dim)).to(layer.device)
     optimizer = adamw([*layer.parameters(), *objective.parameters()], own)
     sampling = own.sampling_over(layer.hops, objective.hops)
     batches = Batches(graph, sampling, own.seed, number, objective.targets)
@@ -64,7 +65,7 @@ def fit_layer(
     place = Place(number, 0, 0, epochs * len(batches))
     journal.layer_started(number, own, place.steps)
     keep_freed_memory()
-    with lanes(), products_in(own.precision):
+    with lanes(), products_in(own.precision, layer.device):
         for epoch in range(1, epochs + 1):
             for block in ahead(batches.epoch(epoch)):
                 place = place._replace(epoch=epoch, step=place.step + 1)
@@ -84,9 +85,9 @@ def new_layer(plan: FitPlan, number: int, in_dim: int) -> GraphLayer:
     settings = {"heads": own.heads} if own.layer == "gat" else {}
     layer = make_layer(own.layer, in_dim, own.width, **settings)
     layer.reset(randomness.torch_stream(own.seed, "layer", number))
-    return layer
+    return layer.to(device_called(own.device))
 
 
-def products_in(precision: str) -> AbstractContextManager[None]:
+def products_in(precision: str, device: torch.device) -> AbstractContextManager[None]:
     """The precision of matrix products within it; sums and everything else stay float32."""
-    return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

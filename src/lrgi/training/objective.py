@@ -14,7 +14,7 @@ from lrgi.layers.layer import GraphLayer
 from lrgi.layers.rows import Rows
 from lrgi.layers.stack import Stack
 from lrgi.objective.infomax import infomax_terms
-from lrgi.objective.predictors import NetworkPredictors
+from lrgi.objective.predictors import ClosedPredictors, NetworkPredictors, Predictors
 from lrgi.objective.terms import LossTerms
 from lrgi.sampling.block import Block, Hop
 from lrgi.training.journal import Place
@@ -44,13 +44,20 @@ class Infomax(Objective):
 
     def __init__(self, plan: FitPlan, number: int, width: int) -> None:
         super().__init__()
-        random = randomness.torch_stream(plan.seed, "predictors", number)
-        self.predictors = NetworkPredictors(width, plan.expansion, random)
+        self.predictors = new_predictors(plan, number, width)
 
     def terms(self, encoder: FittedModule, table: Table, block: Block, place: Place) -> LossTerms:
         """Reconstruction, variance and covariance."""
         u, v = views(encoder, table, block)
         return infomax_terms(u, v, *self.predictors(u, v))
+
+
+def new_predictors(plan: FitPlan, number: int, width: int) -> Predictors:
+    """Of the plan's kind; a network's weights are drawn from layer `number`'s stream."""
+    if plan.predictors == "closed":
+        return ClosedPredictors(plan.ridge)
+    random = randomness.torch_stream(plan.seed, "predictors", number)
+    return NetworkPredictors(width, plan.expansion, random)
 
 
 def views(encoder: FittedModule, table: Table, block: Block) -> tuple[Tensor, Tensor]:

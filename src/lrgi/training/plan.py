@@ -12,11 +12,13 @@ from lrgi.sampling.sample import ALL, Sampling
 
 LAYER_KINDS = ("gat", "sage", "gcn", "plain-gcn")
 FIT_ON = ("auto", "all", "train", "train+validation")
+PREDICTORS = ("network", "closed")
 WHOLE = 0  # a batch size: every graph is one batch
 EVERY = 0  # a number of neighbours: all of them
 
 
-def _setting(default: Any, help: str, choices: tuple[str, ...] | None = None) -> Any:
+def setting(default: Any, help: str, choices: tuple[str, ...] | None = None) -> Any:
+    """A field of a settings object; the help text and the choices become those of its flag."""
     return field(default=default, metadata={"help": help, "choices": choices})
 
 
@@ -24,31 +26,39 @@ def _setting(default: Any, help: str, choices: tuple[str, ...] | None = None) ->
 class FitPlan:
     """All that decides a fitted encoder, besides the graph. Raises InputError for what cannot be."""
 
-    layers: int = _setting(3, "how many layers to fit, one after the other (the paper's L)")
-    width: int = _setting(128, "numbers per node after every layer (D); a multiple of the heads")
-    layer: str = _setting("gat", "what a layer is", LAYER_KINDS)
-    heads: int = _setting(4, "attention heads of a gat layer")
-    fit_on: str = _setting(
+    layers: int = setting(3, "how many layers to fit, one after the other (the paper's L)")
+    width: int = setting(128, "numbers per node after every layer (D); a multiple of the heads")
+    layer: str = setting("gat", "what a layer is", LAYER_KINDS)
+    heads: int = setting(4, "attention heads of a gat layer")
+    fit_on: str = setting(
         "auto",
         "nodes to fit on; auto: the training graphs of a data set of many graphs with a split, "
         "otherwise all nodes (labels are never read)",
         FIT_ON,
     )
-    batch_size: int = _setting(512, "target nodes per step (B); 0: whole graphs, nothing is sampled")
-    neighbours: int = _setting(10, "sampled neighbours of a target (S_L); 0: all")
-    next_neighbours: int = _setting(5, "sampled neighbours of those (S_K); 0: all")
-    updates: int = _setting(1000, "steps per layer, at least; rounded up to whole epochs")
-    epochs: int = _setting(0, "passes over all nodes per layer; 0: as many as `updates` asks for")
-    learning_rate: float = _setting(1e-3, "AdamW's learning rate, at its highest")
-    weight_decay: float = _setting(1e-5, "AdamW's weight decay")
-    warmup: float = _setting(0.1, "share of a layer's steps in which the learning rate rises from 0")
-    schedule: str = _setting("cosine", "the learning rate after the warm-up", ("constant", "cosine"))
-    reconstruction: float = _setting(25.0, "weight of predicting u from v and v from u (lambda 1)")
-    variance: float = _setting(25.0, "weight of the variances' distance from 1 (lambda 2)")
-    covariance: float = _setting(1.0, "weight of the covariances (lambda 3)")
-    expansion: int = _setting(8, "hidden width of the predictors, in multiples of the width")
-    precision: str = _setting("float32", "of the matrix products", ("float32", "bf16"))
-    seed: int = _setting(0, "decides every random choice")
+    batch_size: int = setting(512, "target nodes per step (B); 0: whole graphs, nothing is sampled")
+    neighbours: int = setting(10, "sampled neighbours of a target (S_L); 0: all")
+    next_neighbours: int = setting(5, "sampled neighbours of those (S_K); 0: all")
+    updates: int = setting(1000, "steps per layer, at least; rounded up to whole epochs")
+    epochs: int = setting(0, "passes over all nodes per layer; 0: as many as `updates` asks for")
+    learning_rate: float = setting(1e-3, "AdamW's learning rate, at its highest")
+    weight_decay: float = setting(1e-5, "AdamW's weight decay")
+    warmup: float = setting(0.1, "share of a layer's steps in which the learning rate rises from 0")
+    schedule: str = setting("cosine", "the learning rate after the warm-up", ("constant", "cosine"))
+    reconstruction: float = setting(25.0, "weight of predicting u from v and v from u (lambda 1)")
+    variance: float = setting(25.0, "weight of the variances' distance from 1 (lambda 2)")
+    covariance: float = setting(1.0, "weight of the covariances (lambda 3)")
+    predictors: str = setting(
+        "network",
+        "what predicts one view from the other: the paper's networks, or a ridge regression solved in every "
+        "step, which has nothing to train",
+        PREDICTORS,
+    )
+    expansion: int = setting(8, "hidden width of network predictors, in multiples of the width")
+    ridge: float = setting(0.01, "what closed predictors add to the covariances' diagonal")
+    precision: str = setting("float32", "of the matrix products", ("float32", "bf16"))
+    device: str = setting("cpu", "where to compute: cpu, cuda, cuda:1, ...")
+    seed: int = setting(0, "decides every random choice")
     per_layer: tuple[Mapping[str, Any], ...] = field(
         default=(),
         metadata={"help": "settings that differ: one mapping per layer, first layer first", "flag": False},
@@ -80,7 +90,7 @@ class FitPlan:
     def for_layer(self, number: int) -> FitPlan:
         """The plan of one layer (from 1): its own settings in place of the common ones."""
         changes = self.per_layer[number - 1] if number <= len(self.per_layer) else {}
-        for fixed in ("layers", "fit_on", "seed", "per_layer"):
+        for fixed in ("layers", "fit_on", "device", "seed", "per_layer"):
             if fixed in changes:
                 raise InputError(f"per_layer must not set {fixed}, got it for layer {number}; set it for all")
         merged = {**asdict(self), **changes, "per_layer": ()}
@@ -136,8 +146,9 @@ class FitPlan:
         for name in ("weight_decay", "reconstruction", "variance", "covariance"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be 0 or more, got {getattr(self, name)}; change it")
-        if not 0 < self.learning_rate < float("inf"):
-            raise InputError(f"learning_rate must be above 0, got {self.learning_rate}; try 1e-3")
+        for name in ("learning_rate", "ridge"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be above 0, got {getattr(self, name)}; try 1e-3")
         if not 0 <= self.warmup < 1:
             raise InputError(f"warmup must be a share from 0 to below 1, got {self.warmup}; try 0.1")
         if not -(2**63) <= self.seed < 2**63:

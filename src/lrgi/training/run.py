@@ -65,8 +65,12 @@ def fit_run(
     overwrite: bool = False,
     command: str = "fit_run",
     listeners: Sequence[Listener] = (),
+    method: str = "lrgi",
+    fit: Callable[[Graph, FitPlan, Journal], Encoder] = fit_encoder,
 ) -> Run:
     """Fit an encoder on the plan's nodes of a graph, and keep everything about it in a directory.
+
+    `method` is the name of what `fit` does, for the record.
 
     Raises InputError before anything is written, where the place is taken. A fit that breaks off leaves
     its record and steps, with the status "interrupted" or "failed", and no encoder.
@@ -75,10 +79,10 @@ def fit_run(
     fit_on = resolve_fit_on(plan, graph)
     check_place(final, overwrite)
     seen, _ = training_subgraph(graph, fit_on)
-    record = _new_record(graph, seen, plan, fit_on, command)
+    record = {**_new_record(graph, seen, plan, fit_on, command), "method": method}
     with _recording(final, record) as writer:
-        encoder = fit_encoder(seen, plan, Journal(writer, *listeners))
-        encoder.extra = {key: record[key] for key in ("plan", "fit_on", "graph", "versions")}
+        encoder = fit(seen, plan, Journal(writer, *listeners))
+        encoder.extra = {key: record[key] for key in ("method", "plan", "fit_on", "graph", "versions")}
         encoder.save(final / ENCODER)
     return Run(final, record, encoder)
 
