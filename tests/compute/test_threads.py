@@ -62,6 +62,16 @@ def test_lanes_leave_torch_one_thread_each_and_put_its_setting_back(restore_thre
         assert torch.get_num_threads() == threads
 
 
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_every_task_has_one_torch_thread_alone_or_not(tasks, restore_threads):
+    """A single task stays on the calling thread; its sums must be those of a task on a lane."""
+    torch.set_num_threads(3)
+    seen = []
+    run_tasks(lambda i: seen.append(torch.get_num_threads()), tasks)
+    assert seen == [1] * tasks
+    assert torch.get_num_threads() == 3
+
+
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_a_lane_has_one_torch_thread_and_records_no_gradients(threads, restore_threads):
     """A thread begins with recording on; two lanes writing to one tensor would then fail now and then."""

@@ -54,8 +54,9 @@ def run_tasks(task: Callable[[int], None], tasks: int) -> None:
     """
     width = min(_lanes_in_use or torch.get_num_threads(), tasks)
     if width <= 1 or getattr(_this_thread, "alone", False):
-        for i in range(tasks):
-            task(i)
+        with _one_thread():
+            for i in range(tasks):
+                task(i)
         return
     numbers = count()  # `next` on it is atomic: a lane that is held up takes fewer tasks
 
@@ -75,6 +76,23 @@ def run_tasks(task: Callable[[int], None], tasks: int) -> None:
         wait(running)  # never leave while a task still writes
     for future in running:
         future.result()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """As on a lane: torch's operations do not cut their sums among threads, which would change their bits.
+
+    (oneDNN's bf16 products do on processors with AMX, three threads and 1024 terms.)
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
