@@ -25,6 +25,7 @@ from lrgi.directory import new_directory, write_json
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
+from lrgi.graph.sinks import TableSink, sink_for
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
 from lrgi.layers.propagate import PropagateLayer
@@ -135,25 +136,29 @@ class Encoder:
         return cls(layers, config.get("extra", {}), num_features=columns)
 
 
-def embed_layer(layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray | None = None) -> DenseTable:
+def embed_layer(
+    layer: GraphLayer, graph: Graph, table: Table, out: np.ndarray | TableSink | None = None
+) -> DenseTable:
     """U_(l) [N, D] from U_(l-1): every node with all its neighbours, in chunks.
 
     What nodes offer their neighbours is computed once per node, then rows are aggregated chunk by
-    chunk. Beside `out` (an array to fill, perhaps mapped) it needs memory for a chunk; what the nodes
-    offer goes to an unnamed temporary file where it is large.
+    chunk. Beside `out` (an array to fill, perhaps mapped, or a sink, which says what chunks are still to be
+    made) it needs memory for a chunk; what the nodes offer goes to an unnamed temporary file where it is
+    large. Chunks depend on the graph alone, so that a table made in several goes has the same bits.
     """
-    if out is None:
-        out = empty_table((graph.num_nodes, layer.out_dim))
     beside = Path(out.filename).parent if isinstance(out, np.memmap) and out.filename else None
-    with torch.no_grad(), lanes():
-        sources = _all_sources(layer, table, beside)
-        for start, stop in _chunks(graph.indptr, _CHUNK_EDGES):
+    sink = sink_for(out, (graph.num_nodes, layer.out_dim))
+    sources: tuple[Tensor, ...] | None = None
+    with torch.no_grad(), lanes(), sink:
+        for start, stop in sink.missing(_chunks(graph.indptr, _CHUNK_EDGES)):
+            if sources is None:
+                sources = _all_sources(layer, table, beside)
             hop = graph_hop(graph.indptr, graph.indices, start, stop)
             own = Rows(table.slice(start, stop), None, str(layer.device))
-            out[start:stop] = layer.from_sources(sources, own, hop).cpu().numpy()
+            sink.write(start, layer.from_sources(sources, own, hop).cpu().numpy())
         del sources
     release_freed_memory()
-    return DenseTable(out)
+    return sink.table()
 
 
 def propagated(graph: Graph, table: Table, out: np.ndarray | None = None) -> DenseTable:

@@ -22,10 +22,8 @@ def fit_end_to_end(
     """Fit all layers at once on an objective; they start from the weights of `untrained_encoder`.
 
     Of `plan.per_layer` the widths, kinds and heads of the layers count, and the first layer's settings
-    for the fit itself. A journal hears of one fit, of layer 1, and is handed the last layer.
+    for the fit itself. A journal hears of one fit, of layer 1, and is handed the stack.
     """
-    journal, stack = journal or Journal(), Stack(untrained_encoder(plan, graph.num_features).layers)
+    stack = Stack(untrained_encoder(plan, graph.num_features).layers)
     fit_layer(stack, graph, graph.features, plan, 1, objective=make_objective(stack), journal=journal)
-    encoder = Encoder([cast(GraphLayer, layer) for layer in stack.layers])
-    journal.layer_fitted(1, encoder.layers[-1])
-    return encoder
+    return Encoder([cast(GraphLayer, layer) for layer in stack.layers])

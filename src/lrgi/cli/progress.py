@@ -7,9 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from torch import nn
+
 from lrgi.cli.console import Console
 from lrgi.graph.features import DenseTable
-from lrgi.layers.layer import GraphLayer
 from lrgi.training.journal import Listener, StepRecord
 from lrgi.training.plan import FitPlan
 
@@ -60,7 +61,7 @@ class Progress(Listener):
             self._lined, self._line_step = now, place.step
             self._console.note("  " + self._words(place.layer, place.step, place.steps))
 
-    def layer_fitted(self, layer: int, module: GraphLayer) -> None:
+    def layer_fitted(self, layer: int, module: nn.Module) -> None:
         """One line that stays."""
         now = self._clock()
         if self._bar:

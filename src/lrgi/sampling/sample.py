@@ -58,12 +58,22 @@ class Batches:
         # Rounded, so that no batch is a small rest whose covariance would be noise.
         return max(1, round(self._count / self._sampling.batch_size))
 
-    def epoch(self, epoch: int) -> Iterator[Block]:
-        """The blocks of one epoch; together they hold every target once, in random order."""
+    def after(self, steps: int, epochs: int) -> Iterator[tuple[int, Block]]:
+        """(epoch, block) of every step of `epochs` epochs but the first `steps`, which cost nothing."""
+        for epoch in range(1 + steps // len(self), epochs + 1):
+            skip = steps % len(self) if epoch == 1 + steps // len(self) else 0
+            for block in self.epoch(epoch, skip):
+                yield epoch, block
+
+    def epoch(self, epoch: int, skip: int = 0) -> Iterator[Block]:
+        """The blocks of one epoch; together they hold every target once, in random order.
+
+        Without the first `skip` of them: the others are the same, since nothing is drawn from a state.
+        """
         graph, fan_outs = self._graph, self._sampling.fan_outs
         random = randomness.stream(self._seed, "order", self._layer, epoch)
         if self._sampling.batch_size == 0:
-            for g in random.permutation(graph.num_graphs).tolist():
+            for g in random.permutation(graph.num_graphs).tolist()[skip:]:
                 if g not in self._whole:
                     self._whole[g] = whole_graph(graph, g, len(fan_outs))
                 yield self._whole[g]
@@ -74,7 +84,7 @@ class Batches:
         order = order.astype(graph.indices.dtype, copy=False)
         key = randomness.key(self._seed, "neighbours", self._layer, epoch)
         borders = np.linspace(0, self._count, len(self) + 1).astype(np.int64)
-        for start, stop in pairwise(borders):
+        for start, stop in pairwise(borders[skip:]):
             yield sample_block(graph, order[start:stop], fan_outs, key)
 
 

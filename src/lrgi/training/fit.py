@@ -21,7 +21,7 @@ from lrgi.layers.make import make_layer
 from lrgi.layers.stack import Stack
 from lrgi.objective.terms import detached
 from lrgi.sampling.sample import Batches
-from lrgi.training.journal import Journal, Place, StepRecord
+from lrgi.training.journal import Journal, Moving, Place, StepRecord
 from lrgi.training.objective import Infomax, Objective
 from lrgi.training.optimize import adamw, descend, learning_rate
 from lrgi.training.plan import FitPlan
@@ -37,7 +37,8 @@ def fit_encoder(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> 
         fit_layer(layer, graph, table, plan, number, journal=journal)
         layers.append(layer)
         if number < plan.layers:
-            table = embed_layer(layer, graph, table)  # U_(l), with all neighbours
+            sink = journal.keeper.tables.sink(number, layer, (graph.num_nodes, layer.out_dim))
+            table = embed_layer(layer, graph, table, sink)  # U_(l), with all neighbours
             journal.layer_embedded(number, table)
     return Encoder(layers)
 
@@ -54,7 +55,7 @@ def fit_layer(
 ) -> None:
     """Fit one layer in place on its frozen input `table`; a stack instead makes it end-to-end RGI.
 
-    Another `objective` makes it another method (see `baselines/`).
+    Another `objective` makes it another method (see `baselines/`). It begins where the journal's keeper says.
     """
     journal, own = journal or Journal(), plan.for_layer(number)
     objective = (objective or Infomax(own, number, layer.out_dim)).to(layer.device)
@@ -62,21 +63,22 @@ def fit_layer(
     sampling = own.sampling_over(layer.hops, objective.hops)
     batches = Batches(graph, sampling, own.seed, number, objective.targets)
     epochs = own.epochs or math.ceil(own.updates / len(batches))
-    place = Place(number, 0, 0, epochs * len(batches))
-    journal.layer_started(number, own, place.steps)
+    steps = epochs * len(batches)
+    place = Place(number, 0, journal.keeper.resume(number, Moving(layer, objective, optimizer), steps), steps)
+    if place.step == steps:
+        return  # an earlier process fitted it
+    journal.layer_started(number, own, steps)
     keep_freed_memory()
     with lanes(), products_in(own.precision, layer.device):
-        for epoch in range(1, epochs + 1):
-            for block in ahead(batches.epoch(epoch)):
-                place = place._replace(epoch=epoch, step=place.step + 1)
-                terms = objective.terms(layer, table, block, place)
-                rate = learning_rate(own, place.step, place.steps)
-                descend(optimizer, terms.total(own.weights), rate, place)
-                objective.after_step(layer, place)
-                journal.step_taken(StepRecord(place, detached(terms), rate, block))
+        for epoch, block in ahead(batches.after(place.step, epochs)):
+            place = place._replace(epoch=epoch, step=place.step + 1)
+            terms = objective.terms(layer, table, block, place)
+            rate = learning_rate(own, place.step, steps)
+            descend(optimizer, terms.total(own.weights), rate, place)
+            objective.after_step(layer, place)
+            journal.step_taken(StepRecord(place, detached(terms), rate, block))
     release_freed_memory()
-    if isinstance(layer, GraphLayer):
-        journal.layer_fitted(number, layer)
+    journal.layer_fitted(number, layer)
 
 
 def new_layer(plan: FitPlan, number: int, in_dim: int) -> GraphLayer:

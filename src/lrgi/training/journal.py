@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
+from torch import nn
+
 from lrgi.graph.features import DenseTable
-from lrgi.layers.layer import GraphLayer
 from lrgi.objective.terms import LossTerms
 from lrgi.sampling.block import Block
 from lrgi.training.plan import FitPlan
+from lrgi.training.tables import TableStore
 
 
 class Place(NamedTuple):
@@ -43,18 +46,41 @@ class Listener:
     def step_taken(self, record: StepRecord) -> None:
         """After an update of the weights."""
 
-    def layer_fitted(self, layer: int, module: GraphLayer) -> None:
-        """After the last step of a layer, before anything is embedded with it."""
+    def layer_fitted(self, layer: int, module: nn.Module) -> None:
+        """After the last step of a layer (or a stack), before anything is embedded with it."""
 
     def layer_embedded(self, layer: int, table: DenseTable) -> None:
         """When U_(l) of the graph that is fitted on is there."""
 
 
-class Journal(Listener):
-    """Tells all its listeners, in order."""
+class Moving(NamedTuple):
+    """All that a step changes: with these three and the place, a fit can go on in another process."""
 
-    def __init__(self, *listeners: Listener) -> None:
-        self.listeners = listeners
+    layer: nn.Module
+    objective: nn.Module
+    optimizer: torch.optim.Optimizer
+
+
+class Keeper(Listener):
+    """Says where a fit begins and where its tables are made: this one at the beginning, and in memory.
+
+    One that writes down what it hears can begin in the middle (`checkpoint.py`).
+    """
+
+    def __init__(self, tables: TableStore | None = None) -> None:
+        self.tables = tables or TableStore()
+
+    def resume(self, layer: int, moving: Moving, steps: int) -> int:
+        """Put the state of a layer's fit back; returns how many steps are done: all, if it is fitted."""
+        return 0
+
+
+class Journal(Listener):
+    """Tells all its listeners in order, the keeper last: what it writes down they have heard."""
+
+    def __init__(self, *listeners: Listener, keeper: Keeper | None = None) -> None:
+        self.keeper = keeper or Keeper()
+        self.listeners = (*listeners, self.keeper)
 
     def layer_started(self, layer: int, plan: FitPlan, steps: int) -> None:
         """Tell all."""
@@ -66,7 +92,7 @@ class Journal(Listener):
         for listener in self.listeners:
             listener.step_taken(record)
 
-    def layer_fitted(self, layer: int, module: GraphLayer) -> None:
+    def layer_fitted(self, layer: int, module: nn.Module) -> None:
         """Tell all."""
         for listener in self.listeners:
             listener.layer_fitted(layer, module)

@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from lrgi.compute.machine import hardware, versions
 from lrgi.directory import flush_directory, write_json
 from lrgi.encoder import Encoder
@@ -27,7 +29,6 @@ from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
-from lrgi.layers.layer import GraphLayer
 from lrgi.training.events import EventWriter
 from lrgi.training.fit import fit_encoder
 from lrgi.training.journal import Journal, Listener, StepRecord
@@ -183,7 +184,7 @@ class RunWriter(Listener):
             self._steps.flush()
             self._events.flush()
 
-    def layer_fitted(self, layer: int, module: GraphLayer) -> None:
+    def layer_fitted(self, layer: int, module: nn.Module) -> None:
         """Its seconds, without embedding."""
         self.record["layers"].append(
             {"layer": layer, "steps": self._total, "fit_seconds": round(time.perf_counter() - self._begun, 3)}
