@@ -299,3 +299,18 @@ def test_a_methods_own_setting_reaches_it(lrgi, place, tmp_path):
         lrgi("fit", place / "graph", "--out", tmp_path / str(at), *words, *more)
         files.append((tmp_path / str(at) / "encoder" / "model.safetensors").read_bytes())
     assert files[0] != files[1]
+
+
+def test_generate_writes_a_graph_of_the_size_asked_for(lrgi, tmp_path):
+    found = lrgi("generate", "products", "--out", tmp_path / "g", "--scale", "0.002", "--json").json
+    assert found["graph"]["nodes"] == 4898
+    assert found["graph"]["edges"] == 2 * 123_718
+    again = lrgi("generate", "products", "--out", tmp_path / "g", "--scale", "0.002")
+    assert again.code == 2
+    assert "must be free" in again.err
+
+
+def test_generate_refuses_what_it_does_not_know(lrgi, tmp_path):
+    answer = lrgi("generate", "papers", "--out", tmp_path / "g")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "must be one of products, products-training, demo, got 'papers'; choose one" in answer.err

@@ -19,6 +19,7 @@ from lrgi.errors import LRGIError
 COMMANDS = {
     "demo": "fit an encoder on a generated graph and print one table: start here",
     "import": "turn a .npz file of arrays into a graph directory",
+    "generate": "make a graph from a seed, of ogbn-products' size for one",
     "fit": "fit an encoder on a graph, layer by layer, into a run directory",
     "embed": "write the embeddings of a graph's nodes, from a run",
     "probe": "score a run's embeddings of a graph with a linear classifier",

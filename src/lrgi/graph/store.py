@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,15 @@ import numpy.typing as npt
 
 from lrgi.directory import new_directory, write_json
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.arrays import ArrayEntry, open_array, require_dtype, verify_array, write_array
+from lrgi.graph.arrays import (
+    ArrayEntry,
+    create_array,
+    describe_array,
+    open_array,
+    require_dtype,
+    verify_array,
+    write_array,
+)
 from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.graph.graph import Graph
 
@@ -42,6 +52,34 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, overwrite: bool = 
     _check_target(final, overwrite)
     with new_directory(final) as fresh:
         _write(graph, fresh)
+
+
+class GraphFiles:
+    """A graph directory in the making: arrays by the names of docs/graph-format.md, filled in place."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def create(self, key: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A new mapped array to fill before the directory is closed."""
+        return create_array(self.directory / f"{key}.npy", shape, dtype)
+
+
+@contextmanager
+def new_graph(path: str | os.PathLike[str], name: str, *, overwrite: bool = False) -> Iterator[GraphFiles]:
+    """Write a graph directory array by array, for graphs that should not be in memory; dense features.
+
+    What is written is trusted: `verify_graph` reads it all. Like `save_graph` it appears when it is whole.
+    """
+    final = Path(path).resolve()
+    _check_target(final, overwrite)
+    with new_directory(final) as fresh:
+        yield GraphFiles(fresh)
+        entries = {file.stem: describe_array(file) for file in sorted(fresh.glob("*.npy"))}
+        nodes, columns = entries["features"].shape
+        graphs = entries["offsets"].shape[0] - 1 if "offsets" in entries else 1
+        counts = {"nodes": nodes, "edges": entries["indices"].shape[0], "graphs": graphs}
+        _write_manifest(fresh, name, counts, {"kind": "dense", "columns": columns}, entries)
 
 
 def open_graph(path: str | os.PathLike[str]) -> Graph:
@@ -93,19 +131,26 @@ def is_graph_directory(path: str | os.PathLike[str]) -> bool:
 
 
 def _write(graph: Graph, directory: Path) -> None:
-    entries = {
-        key: write_array(directory / f"{key}.npy", array).to_json() for key, array in _arrays(graph).items()
-    }
+    entries = {key: write_array(directory / f"{key}.npy", array) for key, array in _arrays(graph).items()}
     kind = "dense" if isinstance(graph.features, DenseTable) else "sparse"
+    counts = {"nodes": graph.num_nodes, "edges": graph.num_edges, "graphs": graph.num_graphs}
+    _write_manifest(directory, graph.name, counts, {"kind": kind, "columns": graph.num_features}, entries)
+
+
+def _write_manifest(
+    directory: Path,
+    name: str,
+    counts: dict[str, int],
+    features: dict[str, Any],
+    entries: dict[str, ArrayEntry],
+) -> None:
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "name": graph.name,
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "graphs": graph.num_graphs,
-        "features": {"kind": kind, "columns": graph.num_features},
-        "arrays": entries,
+        "name": name,
+        **counts,
+        "features": features,
+        "arrays": {key: entry.to_json() for key, entry in entries.items()},
     }
     write_json(directory / MANIFEST, manifest)
 
