@@ -18,3 +18,7 @@ class FormatError(InputError):
 
 class DivergedError(LRGIError, ArithmeticError):
     """A loss or a gradient stopped being finite while a layer was fitted."""
+
+
+class WorldError(LRGIError):
+    """A process of several that fit together is gone or out of reach."""

@@ -25,7 +25,7 @@ def places_drawn(degree, fan_out, nodes, keys):
         places = np.full(nodes * count, -1, np.int64)
         rows = np.arange(nodes, dtype=np.int32)
         key = randomness.key(0, "neighbours", 1, number)
-        sample_places(indptr, rows, fan_out, key, out_indptr, 0, nodes, places)
+        sample_places(indptr, (rows, rows), np.full(nodes, fan_out), key, out_indptr, 0, nodes, places)
         drawn.append(places.reshape(nodes, count) - indptr[:-1, None])
     return np.concatenate(drawn)
 

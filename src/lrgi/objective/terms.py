@@ -24,3 +24,10 @@ def detached(terms: LossTerms) -> LossTerms:
     kind: Any = type(terms)
     parts: LossTerms = kind(**{name: part.detach() for name, part in terms._asdict().items()})
     return parts
+
+
+def with_values(terms: LossTerms, values: Tensor) -> LossTerms:
+    """Terms of the same kind with other values, in the order of their names."""
+    kind: Any = type(terms)
+    parts: LossTerms = kind(*values.unbind())
+    return parts

@@ -29,13 +29,15 @@ def _below(state, bound):
 
 
 @numba.njit(nogil=True, cache=True)
-def sample_places(graph_indptr, rows, fan_out, key, out_indptr, start, stop, places):
+def sample_places(graph_indptr, rows, fan_outs, key, out_indptr, start, stop, places):
     """For rows[start:stop], the places in the graph's `indices` of min(degree, fan_out) neighbours.
 
-    Without replacement, every subset equally likely, a function of (key, node) alone.
+    Without replacement, every subset equally likely, a function of (key, name) alone. `rows` are the nodes
+    and their names, which are the same but for a part of a graph, whose nodes keep the whole one's.
     """
+    nodes, names = rows
     for r in range(start, stop):
-        node = rows[r]
+        node, fan_out = nodes[r], fan_outs[r]
         base = graph_indptr[node]
         degree = graph_indptr[node + 1] - base
         out = out_indptr[r]
@@ -43,7 +45,7 @@ def sample_places(graph_indptr, rows, fan_out, key, out_indptr, start, stop, pla
             for i in range(degree):
                 places[out + i] = base + i
             continue
-        state = _mix(np.uint64(node) * np.uint64(0xD1342543DE82EF95) + key)
+        state = _mix(np.uint64(names[r]) * np.uint64(0xD1342543DE82EF95) + key)
         if fan_out <= _FLOYD_LIMIT:  # Floyd: k draws, no scratch
             for i in range(fan_out):
                 top = degree - fan_out + i

@@ -77,11 +77,17 @@ class Block:
     indices: np.ndarray  # int32 [E], local: places in `nodes`
     graph_indptr: np.ndarray  # of the graph that `nodes` are from
     span: tuple[int, int] | None = None  # nodes are exactly range(*span), as in a whole graph
+    batch: int = -1  # targets of the whole batch, of which this block may hold one process's share
 
     @property
     def num_targets(self) -> int:
         """How many nodes the loss is computed on."""
         return self.ring_ends[0]
+
+    @property
+    def batch_targets(self) -> int:
+        """How many targets the batch has, in all processes together."""
+        return self.num_targets if self.batch < 0 else self.batch
 
     @property
     def depth(self) -> int:

@@ -15,6 +15,7 @@ from lrgi.errors import InputError
 from lrgi.graph.graph import Graph
 from lrgi.sampling import _kernels
 from lrgi.sampling.block import Block
+from lrgi.sampling.share import EVERYTHING, Share, Targets
 
 ALL = None  # a fan-out that takes every neighbour
 
@@ -40,21 +41,30 @@ class Batches:
     """The batches that fit one layer. Keeps whole graphs once made, since every epoch uses them again.
 
     `targets` are the nodes that batches are made of, all of them by default; whole graphs stay whole.
+    With a `share`, blocks hold this process's targets of batches that are the same for all processes.
     """
 
     def __init__(
-        self, graph: Graph, sampling: Sampling, seed: int, layer: int, targets: np.ndarray | None = None
+        self,
+        graph: Graph,
+        sampling: Sampling,
+        seed: int,
+        layer: int,
+        targets: np.ndarray | None = None,
+        *,
+        share: Share = EVERYTHING,
     ) -> None:
         if len(sampling.fan_outs) == 0:
             raise InputError("fan_outs must name at least one hop, got none; give one number per hop")
         self._graph, self._sampling, self._seed, self._layer = graph, sampling, seed, layer
-        self._targets, self._count = targets, graph.num_nodes if targets is None else len(targets)
+        self._share, self._offsets = share, graph.offsets if share.offsets is None else share.offsets
+        self._targets, self._count = targets, int(self._offsets[-1]) if targets is None else len(targets)
         self._whole: dict[int, Block] = {}
 
     def __len__(self) -> int:
         """How many batches an epoch has."""
         if self._sampling.batch_size == 0:
-            return self._graph.num_graphs
+            return len(self._offsets) - 1
         # Rounded, so that no batch is a small rest whose covariance would be noise.
         return max(1, round(self._count / self._sampling.batch_size))
 
@@ -73,9 +83,9 @@ class Batches:
         graph, fan_outs = self._graph, self._sampling.fan_outs
         random = randomness.stream(self._seed, "order", self._layer, epoch)
         if self._sampling.batch_size == 0:
-            for g in random.permutation(graph.num_graphs).tolist()[skip:]:
+            for g in random.permutation(len(self)).tolist()[skip:]:
                 if g not in self._whole:
-                    self._whole[g] = whole_graph(graph, g, len(fan_outs))
+                    self._whole[g] = self._whole_graph(g)
                 yield self._whole[g]
             return
         order = random.permutation(self._count)
@@ -85,16 +95,36 @@ class Batches:
         key = randomness.key(self._seed, "neighbours", self._layer, epoch)
         borders = np.linspace(0, self._count, len(self) + 1).astype(np.int64)
         for start, stop in pairwise(borders[skip:]):
-            yield sample_block(graph, order[start:stop], fan_outs, key)
+            yield shared_block(graph, self._share, order[start:stop], fan_outs, key)
+
+    def _whole_graph(self, which: int) -> Block:
+        fan_outs = self._sampling.fan_outs
+        if self._share is EVERYTHING:
+            return whole_graph(self._graph, which, len(fan_outs))
+        nodes = np.arange(*self._offsets[which : which + 2], dtype=self._graph.indices.dtype)
+        return shared_block(self._graph, self._share, nodes, (ALL,) * len(fan_outs), np.uint64(0))
 
 
 def sample_block(
     graph: Graph, targets: np.ndarray, fan_outs: tuple[int | None, ...], key: np.uint64
 ) -> Block:
     """The targets' sampled surroundings: each node, when first met, reads its fan-out's worth once."""
-    rings = _Rings(graph, targets)
-    for fan_out in fan_outs:
-        rings.grow(_UNBOUNDED if fan_out is ALL else fan_out, key)
+    return shared_block(graph, EVERYTHING, targets, fan_outs, key)
+
+
+def shared_block(
+    graph: Graph, share: Share, batch: np.ndarray, fan_outs: tuple[int | None, ...], key: np.uint64
+) -> Block:
+    """The surroundings of one process's targets, as the whole batch's block has them.
+
+    A target reads a target's number of neighbours where another process meets it too. Nodes that are none
+    must read as many in whichever ring they are met, which differs: `training.sharing` sees to that.
+    """
+    targets = share.of(batch)
+    rings = _Rings(graph, targets, share.names)
+    counts = [_UNBOUNDED if fan_out is ALL else fan_out for fan_out in fan_outs]
+    for count in counts:
+        rings.grow(count, counts[0], key)
     return rings.block()
 
 
@@ -112,8 +142,10 @@ def whole_graph(graph: Graph, which: int, depth: int) -> Block:
 class _Rings:
     """Grows a block ring by ring; owns the table that gives each met node its local number."""
 
-    def __init__(self, graph: Graph, targets: np.ndarray) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, given: Targets, names: np.ndarray | None) -> None:
+        targets = given.own
+        self.graph, self.names, self.batch = graph, names, given.batch
+        self.elsewhere = None if given.all is None else np.sort(given.all)
         self.nodes = np.array(targets, dtype=graph.indices.dtype)  # a copy: numbering writes to it
         self.ring_ends = [0, len(targets)]
         self.indptr = [np.zeros(1, np.int64)]
@@ -124,13 +156,17 @@ class _Rings:
         if self.ring_ends[-1] != len(targets):
             raise InputError("targets must be distinct nodes, got a node twice; remove the repetition")
 
-    def grow(self, fan_out: int, key: np.uint64) -> None:
+    def grow(self, fan_out: int, of_targets: int, key: np.uint64) -> None:
         rows = self.nodes[self.ring_ends[-2] : self.ring_ends[-1]]
         starts, ends = self.graph.indptr[rows], self.graph.indptr[rows.astype(np.int64) + 1]
         out_indptr = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(np.minimum(ends - starts, fan_out), out=out_indptr[1:])
+        fan_outs = np.full(len(rows), fan_out)
+        if fan_out != of_targets:
+            fan_outs[self._targets_elsewhere(rows)] = of_targets
+        np.cumsum(np.minimum(ends - starts, fan_outs), out=out_indptr[1:])
         places = np.empty(out_indptr[-1], np.int64)
-        args = (self.graph.indptr, rows, fan_out, key, out_indptr)
+        named = rows if self.names is None else self.names[rows]
+        args = (self.graph.indptr, (rows, named), fan_outs, key, out_indptr)
         run_ranges(lambda a, b: _kernels.sample_places(*args, a, b, places), len(rows), _ROWS_PER_TASK)
         met = np.empty(len(places), self.graph.indices.dtype)
         gather = partial(_kernels.take, self.graph.indices, places)
@@ -149,7 +185,15 @@ class _Rings:
             indptr=np.concatenate(self.indptr),
             indices=np.concatenate(self.indices),
             graph_indptr=self.graph.indptr,
+            batch=self.batch,
         )
+
+    def _targets_elsewhere(self, rows: np.ndarray) -> np.ndarray:
+        """Places in `rows` of nodes that are targets of the same batch in another process."""
+        if self.elsewhere is None or len(self.elsewhere) == 0:
+            return np.empty(0, np.int64)
+        place = np.minimum(np.searchsorted(self.elsewhere, rows), len(self.elsewhere) - 1)
+        return np.flatnonzero(self.elsewhere[place] == rows)
 
     def _number(self, met: np.ndarray, known: int) -> np.ndarray:
         local = np.empty(len(met), np.int32)

@@ -13,18 +13,19 @@ from lrgi import seed as randomness
 from lrgi.compute.allocator import keep_freed_memory, release_freed_memory
 from lrgi.compute.machine import device_called
 from lrgi.compute.threads import ahead, lanes
+from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder, embed_layer
 from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
 from lrgi.layers.stack import Stack
-from lrgi.objective.terms import detached
 from lrgi.sampling.sample import Batches
 from lrgi.training.journal import Journal, Moving, Place, StepRecord
 from lrgi.training.objective import Infomax, Objective
 from lrgi.training.optimize import adamw, descend, learning_rate
 from lrgi.training.plan import FitPlan
+from lrgi.training.sharing import share_of
 
 
 def fit_encoder(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> Encoder:
@@ -61,7 +62,9 @@ def fit_layer(
     objective = (objective or Infomax(own, number, layer.out_dim)).to(layer.device)
     optimizer = adamw([*layer.parameters(), *objective.parameters()], own)
     sampling = own.sampling_over(layer.hops, objective.hops)
-    batches = Batches(graph, sampling, own.seed, number, objective.targets)
+    world = present()
+    share = share_of(world, objective, sampling)
+    batches = Batches(graph, sampling, own.seed, number, objective.targets, share=share)
     epochs = own.epochs or math.ceil(own.updates / len(batches))
     steps = epochs * len(batches)
     place = Place(number, 0, journal.keeper.resume(number, Moving(layer, objective, optimizer), steps), steps)
@@ -74,9 +77,10 @@ def fit_layer(
             place = place._replace(epoch=epoch, step=place.step + 1)
             terms = objective.terms(layer, table, block, place)
             rate = learning_rate(own, place.step, steps)
-            descend(optimizer, terms.total(own.weights), rate, place)
+            terms = descend(optimizer, terms, own.weights, rate, place, world)
             objective.after_step(layer, place)
-            journal.step_taken(StepRecord(place, detached(terms), rate, block))
+            journal.step_taken(StepRecord(place, terms, rate, block, world.sent))
+    world.repeat_first(*layer.parameters())  # equal already, unless the machines are of different makes
     release_freed_memory()
     journal.layer_fitted(number, layer)
 

@@ -35,6 +35,7 @@ class StepRecord:
     terms: LossTerms
     learning_rate: float
     block: Block
+    sent: int = 0  # bytes that this process has sent to others, since the beginning
 
 
 class Listener:

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from lrgi import seed as randomness
+from lrgi.distributed.collectives import present
 from lrgi.graph.features import Table
 from lrgi.layers.aggregate import neighbour_mean, targets_and_mean
 from lrgi.layers.layer import GraphLayer
@@ -15,6 +16,7 @@ from lrgi.layers.rows import Rows
 from lrgi.layers.stack import Stack
 from lrgi.objective.infomax import infomax_terms
 from lrgi.objective.predictors import ClosedPredictors, NetworkPredictors, Predictors
+from lrgi.objective.shared import shared_terms
 from lrgi.objective.terms import LossTerms
 from lrgi.sampling.block import Block, Hop
 from lrgi.training.journal import Place
@@ -28,6 +30,7 @@ class Objective(nn.Module, ABC):
 
     hops = 0  # hops of neighbours that it reads beyond those of the encoder
     targets: np.ndarray | None = None  # the nodes the loss is computed on; None: all
+    shareable = False  # whether processes can have a part each of a batch, and terms that add up
 
     @abstractmethod
     def terms(self, encoder: FittedModule, table: Table, block: Block, place: Place) -> LossTerms:
@@ -41,14 +44,17 @@ class Infomax(Objective):
     """Eq. 1 on both views of the targets: RGI, for one layer (LRGI) or for a stack, end to end."""
 
     hops = 1  # K
+    shareable = True
 
     def __init__(self, plan: FitPlan, number: int, width: int) -> None:
         super().__init__()
-        self.predictors = new_predictors(plan, number, width)
+        self.predictors, self.world = new_predictors(plan, number, width), present()
 
     def terms(self, encoder: FittedModule, table: Table, block: Block, place: Place) -> LossTerms:
         """Reconstruction, variance and covariance."""
         u, v = views(encoder, table, block)
+        if not self.world.alone:
+            return shared_terms(u, v, self.predictors, block.batch_targets, self.world)
         return infomax_terms(u, v, *self.predictors(u, v))
 
 

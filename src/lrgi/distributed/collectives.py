@@ -1,0 +1,154 @@
+"""The world of processes that fit one encoder together, and the few things they send each other.
+
+A fit needs sums (a batch's covariances, gradients), process 0's word (weights, positions), rows of a table
+that another process has, and a halt between layers. `torch.distributed` carries them: gloo between CPUs,
+nccl between GPUs. One process is a world too, in which nothing is sent and nothing costs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from lrgi.errors import WorldError
+
+TIMEOUT_SECONDS = 60.0  # of silence, after which a process gives the others up
+
+
+class World:
+    """One process alone, and what all worlds can do."""
+
+    rank, size = 0, 1
+    sent = 0  # bytes that this process has handed to the network so far
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody else."""
+        return self.size == 1
+
+    def add_up(self, *tensors: Tensor) -> None:
+        """Replace each tensor by its sum over all processes, to the same bits everywhere; one message."""
+
+    def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor) -> None:
+        """As `add_up`; gradients may be rounded to bf16 on the way, `exact` is not."""
+
+    def repeat_first(self, *tensors: Tensor) -> None:
+        """Replace each tensor by what process 0 has there."""
+
+    def exchange(self, rows: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
+        """Send rows[r] [n, D] to process r, and get counts[r] rows from each."""
+        return list(rows)
+
+    def wait(self) -> None:
+        """Until all are here."""
+
+
+class ProcessGroup(World):
+    """The processes of torch's default group; `compressed` sends the sums of gradients as bf16."""
+
+    def __init__(self, *, compressed: bool = False) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.compressed = compressed
+
+    def add_up(self, *tensors: Tensor) -> None:
+        """By a ring, so 2 (P - 1) / P of the bytes leave each process."""
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        self.sent += 2 * (self.size - 1) * flat.nbytes // self.size
+        with _one_sentence():
+            dist.all_reduce(flat)
+        _spread(flat, tensors)
+
+    def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor) -> None:
+        """One message, or one of bf16 and a tiny exact one."""
+        if not self.compressed:
+            return self.add_up(*gradients, exact)
+        narrow = [torch.cat([gradient.reshape(-1).bfloat16() for gradient in gradients])]
+        self.add_up(*narrow)
+        self.add_up(exact)
+        _spread(narrow[0], gradients)
+
+    def repeat_first(self, *tensors: Tensor) -> None:
+        """Process 0 sends, the others hand on, along a binomial tree."""
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        self.sent += flat.nbytes * _children(self.rank, self.size)
+        with _one_sentence():
+            dist.broadcast(flat, 0)
+        _spread(flat, tensors)
+
+    def exchange(self, rows: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
+        """All to all, each pair in turn."""
+        own, width = rows[self.rank], rows[self.rank].shape[1:]
+        got = [own.new_empty(count, *width) for count in counts]
+        got[self.rank] = own
+        with _one_sentence():
+            for distance in range(1, self.size):  # everyone has one partner to send to and one to hear
+                to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
+                pending = [dist.isend(rows[to].contiguous(), to), dist.irecv(got[source], source)]
+                for one in pending:
+                    one.wait()  # type: ignore[union-attr]
+                self.sent += rows[to].nbytes
+        return got
+
+    def wait(self) -> None:
+        """A sum of nothing."""
+        with _one_sentence():
+            dist.barrier()
+
+
+ALONE = World()
+_present: World = ALONE
+
+
+def present() -> World:
+    """The world that this process is in."""
+    return _present
+
+
+@contextmanager
+def joined(*, compressed: bool = False, timeout: float = TIMEOUT_SECONDS, device: str = "cpu") -> Iterator[World]:
+    """Within it, this process is one of those that its launcher (torchrun, say) started.
+
+    The launcher's environment says how many there are and where they meet. WorldError where they do not,
+    or where one falls silent for `timeout` seconds.
+    """
+    global _present
+    backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
+    with _one_sentence():
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    before, _present = _present, ProcessGroup(compressed=compressed)
+    try:
+        yield _present
+    finally:
+        _present = before
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:  # torch has no narrower name for a peer that is gone
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise WorldError(
+            f"the processes of a fit must all be within reach, got {first!r}; "
+            "start the same command again, and it goes on from the last snapshot"
+        ) from error
+
+
+def _children(rank: int, size: int) -> int:
+    """Of a process in the binomial tree by which gloo hands on what process 0 says."""
+    steps = [1 << i for i in range((size - 1).bit_length())]
+    return sum(rank % (2 * step) == 0 and rank + step < size for step in steps)
+
+
+def _spread(flat: Tensor, tensors: Sequence[Tensor]) -> None:
+    at = 0
+    for tensor in tensors:
+        tensor.detach().copy_(flat[at : at + tensor.numel()].view(tensor.shape))
+        at += tensor.numel()

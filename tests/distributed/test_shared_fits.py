@@ -1,0 +1,83 @@
+"""Several processes on one batch give what one process gives: sums, gradients, samples, fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from reference import shared_fits
+from reference.worlds import Processes
+
+from lrgi.graph.inductive import disjoint_union
+from lrgi.graph.synthetic import planted_communities
+
+SETTINGS = {"layers": 2, "width": 16, "batch_size": 64, "updates": 12, "learning_rate": 5e-3, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return planted_communities(nodes=600, edges=6_000, features=24, seed=1)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_collectives(processes: Processes, size: int) -> None:
+    for rank, got in enumerate(processes.run(size, shared_fits.collectives)):
+        total = size * (size + 1) / 2
+        assert got["a"].tolist() == [total] * 3
+        assert got["b"].tolist() == [[0, total], [2 * total, 3 * total]]
+        assert got["c"].tolist() == [7, 7]
+        assert [part.shape for part in got["got"]] == [(rank + 1, 2)] * size
+        assert [part[0, 0] for part in got["got"]] == [10 * source + rank for source in range(size)]
+
+
+@pytest.mark.parametrize("kind", ["network", "closed"])
+@pytest.mark.parametrize(("size", "empty"), [(2, False), (4, False), (4, True)])
+def test_terms_and_gradients_are_those_of_the_whole_batch(processes, kind, size, empty):
+    args = (kind, 200, 12, empty)
+    (whole,) = processes.run(1, shared_fits.terms_and_gradients, *args)
+    for shared in processes.run(size, shared_fits.terms_and_gradients, *args):
+        np.testing.assert_allclose(shared["terms"], whole["terms"], rtol=2e-5)
+        for a, b in zip(shared["gradients"], whole["gradients"], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-5 * np.abs(b).max())
+
+
+@pytest.mark.parametrize(("batch_size", "fan_outs"), [(60, (6, 3)), (60, (3, 7)), (0, (2, 2)), (60, (4, 4, 4))])
+def test_every_node_reads_what_it_would_read_in_the_whole_block(processes, batch_size, fan_outs):
+    (whole,) = processes.run(1, shared_fits.blocks, batch_size, fan_outs)
+    shares = processes.run(4, shared_fits.blocks, batch_size, fan_outs)
+    met_elsewhere = 0
+    for number, expected in enumerate(whole):
+        parts = [share[number] for share in shares]
+        assert [node for part in parts for node in part.pop(-1)] == expected.pop(-1)
+        batch = expected.pop(-2)
+        assert all(part.pop(-2) == batch for part in parts)
+        for part in parts:
+            for node, neighbours in part.items():
+                assert neighbours == expected[node]
+                met_elsewhere += 1
+    assert met_elsewhere > sum(map(len, whole))  # processes do overlap
+
+
+CASES = {
+    "gat": {},
+    "gat wide": {"width": 64, "expansion": 2},
+    "sage": {"layer": "sage"},
+    "gcn": {"layer": "gcn"},
+    "closed": {"predictors": "closed"},
+    "whole": {"batch_size": 0, "layers": 1},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fit_by_several_processes_is_the_fit_of_one(processes, graph, case):
+    """Same bits for the same number of processes; 1, 2 and 4 agree to the tolerance of docs/many-machines.md."""
+    settings = SETTINGS | CASES[case]
+    (one,) = processes.run(1, shared_fits.fitted, graph, settings)
+    for size in (2, 4):
+        results = processes.run(size, shared_fits.fitted, graph, settings)
+        again = processes.run(size, shared_fits.fitted, graph, settings)[0]
+        for result in [*results[1:], again]:
+            assert result["losses"] == results[0]["losses"]
+            assert np.array_equal(result["embedding"], results[0]["embedding"])
+        np.testing.assert_allclose(results[0]["losses"], one["losses"], rtol=1e-3)
+        assert np.abs(results[0]["embedding"] - one["embedding"]).max() < 5e-3
