@@ -26,7 +26,7 @@ def collectives(world: World) -> dict[str, Any]:
     a, b = torch.full((3,), float(world.rank + 1)), torch.arange(4.0).reshape(2, 2) * (world.rank + 1)
     world.add_up(a, b)
     c = torch.full((2,), float(world.rank + 7))
-    world.repeat_first(c)
+    world.repeat(c)
     rows = [torch.full((to + 1, 2), float(10 * world.rank + to)) for to in range(world.size)]
     got = world.exchange(rows, [world.rank + 1] * world.size)
     world.wait()
@@ -100,4 +100,56 @@ def fitted(world: World, graph: Graph, settings: dict[str, Any]) -> dict[str, An
         "sent": np.diff([before, *steps.sent]).tolist(),
         "tables": steps.tables,
         "embedding": encoder.embed(graph).array,
+    }
+
+
+def table_in_files(world: World, path: str, graph: Graph, kind: str, skip: bool) -> dict[str, Any]:
+    """One layer's table made together; with `skip`, process 1 stops after the ranges of others are left."""
+    from pathlib import Path
+
+    import lrgi.encoder as module
+    from lrgi.encoder import embed_layer
+    from lrgi.graph.shared_sinks import GatheredSink, SharedFileSink, sees_what_others_write
+    from lrgi.graph.sinks import FileSink
+    from lrgi.training.fit import new_layer
+    from lrgi.training.tables import digest_of
+
+    module._CHUNK_ROWS = 50
+    layer = new_layer(FitPlan(width=16), 1, graph.num_features)
+    shape, place = (graph.num_nodes, 16), Path(path) / "U_1.npy"
+    made: list[int] = []
+    if world.alone:
+        sink = FileSink(place, shape, digest_of(layer), mapped=True)
+    elif kind == "gathered":
+        sink = GatheredSink(shape, world)
+    else:
+        assert sees_what_others_write(place.parent, world)
+        sink = SharedFileSink(place, shape, digest_of(layer), world, mapped=kind == "mapped")
+    write = sink.write
+
+    def counted(start: int, rows: np.ndarray) -> None:
+        made.append(start)
+        write(start, rows)
+
+    sink.write = counted  # type: ignore[method-assign]
+    if skip and world.rank == 1:
+        own = sink.missing
+        sink.missing = lambda ranges: iter([next(own(ranges))])  # type: ignore[method-assign]
+    table = embed_layer(layer, graph, graph.features, sink)
+    return {"made": made, "table": np.array(table.array)}
+
+
+def fitted_in_parts(world: World, path: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """A fit of a graph in parts: weights, and the rows of U_(l) that this part holds, by name."""
+    from lrgi.graph.partition import open_part
+
+    part, steps = open_part(path, world.rank, world.size), Steps()
+    before = world.sent
+    encoder = fit_encoder(part, FitPlan(**settings), Journal(steps))
+    return {
+        "weights": [p.detach().numpy() for layer in encoder.layers for p in layer.parameters()],
+        "losses": steps.losses,
+        "sent": np.diff([before, *steps.sent]).tolist(),
+        "names": np.array(part.names),
+        "tables": steps.tables,
     }

@@ -14,7 +14,9 @@ class Processes:
 
     def __init__(self, most: int) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["lrgi.training.run", "lrgi.graph.synthetic"])  # torch is imported once
+        context.set_forkserver_preload(
+            ["lrgi.training.run", "lrgi.graph.synthetic"]
+        )  # torch is imported once
         self.pipes, self.workers = [], []
         for _ in range(most):
             here, there = context.Pipe()
@@ -24,7 +26,9 @@ class Processes:
             self.pipes.append(here)
             self.workers.append(worker)
 
-    def run(self, size: int, task: Callable[..., Any], *args: Any, timeout: float = 120, **joins: Any) -> list[Any]:
+    def run(
+        self, size: int, task: Callable[..., Any], *args: Any, timeout: float = 120, **joins: Any
+    ) -> list[Any]:
         """What `task(world, *args)` returns in every process of a world of that size, by rank."""
         port = free_port()
         for rank, pipe in enumerate(self.pipes[:size]):
@@ -66,7 +70,9 @@ def _serve(pipe: Any) -> None:
             rank, size, port, joins, task, args = pipe.recv()
         except (EOFError, OSError):
             return
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size))
+        os.environ.update(
+            MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size)
+        )
         try:
             if size == 1:
                 pipe.send((True, task(ALONE, *args)))

@@ -13,7 +13,11 @@ class Console:
     """Words and progress of one command."""
 
     def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
-        self.json, self.quiet = json, quiet
+        self.json, self.quiet, self._muted = json, quiet, False
+
+    def mute(self) -> None:
+        """Say nothing any more: another process says it."""
+        self.quiet = self._muted = True
 
     @property
     def on_terminal(self) -> bool:
@@ -22,7 +26,7 @@ class Console:
 
     def say(self, text: str = "") -> None:
         """A part of the result, for a person."""
-        if not self.json:
+        if not self.json and not self._muted:
             print(text, flush=True)
 
     def note(self, text: str) -> None:
@@ -38,7 +42,7 @@ class Console:
 
     def result(self, value: dict[str, Any]) -> None:
         """The one JSON object, when JSON was asked for."""
-        if self.json:
+        if self.json and not self._muted:
             print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
     def next_steps(self, steps: list[tuple[str, str]]) -> None:

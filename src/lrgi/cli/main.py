@@ -21,6 +21,7 @@ COMMANDS = {
     "import": "turn a .npz file of arrays into a graph directory",
     "generate": "make a graph from a seed, of ogbn-products' size for one",
     "fit": "fit an encoder on a graph, layer by layer, into a run directory",
+    "partition": "cut a graph into parts, for machines that cannot hold all of it",
     "embed": "write the embeddings of a graph's nodes, from a run",
     "probe": "score a run's embeddings of a graph with a linear classifier",
     "info": "say what a graph, run, encoder or embedding on disk is",

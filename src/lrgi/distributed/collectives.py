@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -38,8 +37,8 @@ class World:
     def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor) -> None:
         """As `add_up`; gradients may be rounded to bf16 on the way, `exact` is not."""
 
-    def repeat_first(self, *tensors: Tensor) -> None:
-        """Replace each tensor by what process 0 has there."""
+    def repeat(self, *tensors: Tensor, source: int = 0) -> None:
+        """Replace each tensor by what process `source` has there."""
 
     def exchange(self, rows: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
         """Send rows[r] [n, D] to process r, and get counts[r] rows from each."""
@@ -73,13 +72,16 @@ class ProcessGroup(World):
         self.add_up(exact)
         _spread(narrow[0], gradients)
 
-    def repeat_first(self, *tensors: Tensor) -> None:
-        """Process 0 sends, the others hand on, along a binomial tree."""
-        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
-        self.sent += flat.nbytes * _children(self.rank, self.size)
+    def repeat(self, *tensors: Tensor, source: int = 0) -> None:
+        """The source sends, the others hand on, along a binomial tree."""
+        first = tensors[0].detach()
+        whole = len(tensors) == 1 and first.is_contiguous()
+        flat = first if whole else torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        self.sent += flat.nbytes * _children((self.rank - source) % self.size, self.size)
         with _one_sentence():
-            dist.broadcast(flat, 0)
-        _spread(flat, tensors)
+            dist.broadcast(flat, source)
+        if not whole:
+            _spread(flat, tensors)
 
     def exchange(self, rows: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
         """All to all, each pair in turn."""
@@ -89,7 +91,8 @@ class ProcessGroup(World):
         with _one_sentence():
             for distance in range(1, self.size):  # everyone has one partner to send to and one to hear
                 to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
-                pending = [dist.isend(rows[to].contiguous(), to), dist.irecv(got[source], source)]
+                pending = [dist.isend(rows[to].contiguous(), to)] if len(rows[to]) else []
+                pending += [dist.irecv(got[source], source)] if counts[source] else []
                 for one in pending:
                     one.wait()  # type: ignore[union-attr]
                 self.sent += rows[to].nbytes
@@ -111,7 +114,9 @@ def present() -> World:
 
 
 @contextmanager
-def joined(*, compressed: bool = False, timeout: float = TIMEOUT_SECONDS, device: str = "cpu") -> Iterator[World]:
+def joined(
+    *, compressed: bool = False, timeout: float = TIMEOUT_SECONDS, device: str = "cpu"
+) -> Iterator[World]:
     """Within it, this process is one of those that its launcher (torchrun, say) started.
 
     The launcher's environment says how many there are and where they meet. WorldError where they do not,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,7 @@ class Graph:
         indices: npt.NDArray[np.integer[Any]],
         features: Table,
         **rest: Any,
-    ) -> Graph:
+    ) -> Self:
         """A graph whose values are known to be right: shapes are checked, values are not looked at.
 
         For arrays that were checked before they were written; opening a mapped graph reads no edge.
@@ -128,6 +128,11 @@ class Graph:
     def num_features(self) -> int:
         """d: columns of the features."""
         return self.features.shape[1]
+
+    @property
+    def degree_indptr(self) -> npt.NDArray[np.int64]:
+        """A running sum of all nodes' degrees: `indptr`, unless this is a part of a graph."""
+        return self.indptr
 
     def degrees(self) -> npt.NDArray[np.int64]:
         """In-degree of every node, int64[N]."""

@@ -25,7 +25,7 @@ LOG = ".log"  # beside the table's file: what it is, then a line per finished ra
 _MARK_SECONDS = (
     2.0  # finished ranges go on record this often: more would wait for the disk, less would lose work
 )
-_PREAMBLE = 128  # bytes of a .npy file before its rows
+PREAMBLE = 128  # bytes of a .npy file before its rows
 
 Range = tuple[int, int]
 Rows = npt.NDArray[np.float32]
@@ -88,20 +88,26 @@ class FileSink(TableSink):
     With `mapped`, the table is the mapped file; without, a copy of it is kept in memory as it is filled.
     """
 
+    _array: Rows | None = None
+    _kept: dict[Range, str]
+
     def __init__(self, path: Path, shape: tuple[int, int], of: str, *, mapped: bool) -> None:
-        self.shape, self.path, self._log_path = shape, path, path.with_suffix(LOG)
-        self._head = json.dumps(
-            {"format": FORMAT, "version": VERSION, "shape": list(shape), "of": of}, sort_keys=True
-        )
+        self._settle(path, shape, of)
         self._array = None if mapped else empty_table(shape)
-        self._pending: list[str] = []
-        self._marked = time.monotonic()
         self.done: set[Range] = self._finished()
         if self.done:
             self._file: BinaryIO = path.open("r+b")
             self._log: BinaryIO = self._rewritten_log()
         else:
             self._file, self._log = self._fresh()
+
+    def _settle(self, path: Path, shape: tuple[int, int], of: str) -> None:
+        self.shape, self.path, self._log_path = shape, path, path.with_suffix(LOG)
+        self._head = json.dumps(
+            {"format": FORMAT, "version": VERSION, "shape": list(shape), "of": of}, sort_keys=True
+        )
+        self._pending: list[str] = []
+        self._marked = time.monotonic()
 
     def missing(self, ranges: Iterable[Range]) -> Iterator[Range]:
         """Those that are not on record."""
@@ -140,14 +146,14 @@ class FileSink(TableSink):
         return DenseTable(np.load(self.path, mmap_mode="r", allow_pickle=False))
 
     def _at(self, row: int) -> int:
-        return _PREAMBLE + 4 * row * self.shape[1]
+        return PREAMBLE + 4 * row * self.shape[1]
 
     def _fresh(self) -> tuple[BinaryIO, BinaryIO]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._log_path.unlink(missing_ok=True)  # first, so that it never speaks of another file
         file = self.path.open("w+b")
         try:
-            file.write(_preamble(self.shape))
+            file.write(preamble(self.shape))
             file.flush()
             reserve(file, self._at(self.shape[0]))
             return file, self._rewritten_log()
@@ -168,12 +174,12 @@ class FileSink(TableSink):
 
     def _finished(self) -> set[Range]:
         """The ranges of the log whose rows are in the file as they were written."""
-        self._kept: dict[Range, str] = {}
+        self._kept = {}
         try:
             head, *lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines(True)
             with self.path.open("rb") as file:
                 whole = self.path.stat().st_size == self._at(self.shape[0])
-                if head != self._head + "\n" or not whole or file.read(_PREAMBLE) != _preamble(self.shape):
+                if head != self._head + "\n" or not whole or file.read(PREAMBLE) != preamble(self.shape):
                     return set()
                 for line in lines:
                     self._check(file, line)
@@ -213,10 +219,10 @@ def _line(start: int, stop: int, rows: npt.NDArray[Any]) -> str:
     return f"{start} {stop} {blake2b(rows.data if rows.size else b'', digest_size=16).hexdigest()}\n"
 
 
-def _preamble(shape: tuple[int, int]) -> bytes:
+def preamble(shape: tuple[int, int]) -> bytes:
     """What a .npy file of float32 in this shape begins with."""
     words = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(map(int, shape))!r}, }}".encode()
-    return b"\x93NUMPY\x01\x00" + (_PREAMBLE - 10).to_bytes(2, "little") + words.ljust(_PREAMBLE - 11) + b"\n"
+    return b"\x93NUMPY\x01\x00" + (PREAMBLE - 10).to_bytes(2, "little") + words.ljust(PREAMBLE - 11) + b"\n"
 
 
 def _flush(file: BinaryIO) -> None:

@@ -57,7 +57,9 @@ def _regressions(u: Tensor, v: Tensor, spread: Spread, ridge: float, world: Worl
     The means need no gradient: residuals of a regression with an intercept add up to zero.
     """
     with torch.autocast(u.device.type, enabled=False):
-        solutions = torch.stack([_solve(spread.vv, spread.vu, ridge), _solve(spread.uu, spread.vu.t(), ridge)])
+        solutions = torch.stack(
+            [_solve(spread.vv, spread.vu, ridge), _solve(spread.uu, spread.vu.t(), ridge)]
+        )
         w_u, w_v = _UsedByAll.apply(solutions, world)  # type: ignore[no-untyped-call]
         u_from_v = torch.addmm(spread.mean_u, v - spread.mean_v, w_u)
         return u_from_v, torch.addmm(spread.mean_v, u - spread.mean_u, w_v)

@@ -184,7 +184,7 @@ class _Rings:
             ring_ends=tuple(self.ring_ends[1:]),
             indptr=np.concatenate(self.indptr),
             indices=np.concatenate(self.indices),
-            graph_indptr=self.graph.indptr,
+            graph_indptr=self.graph.degree_indptr,
             batch=self.batch,
         )
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lrgi.graph.part import Part
+
 
 class Targets(NamedTuple):
     """One process's targets of a batch, as ids of the graph that it holds."""
@@ -19,7 +21,9 @@ class Targets(NamedTuple):
 class Share(ABC):
     """A rule that gives every target of every batch to one process."""
 
-    names: np.ndarray | None = None  # of the nodes of the graph that is held, in the whole one; None: their ids
+    names: np.ndarray | None = (
+        None  # of the nodes of the graph that is held, in the whole one; None: their ids
+    )
     offsets: np.ndarray | None = None  # of the whole graph; None: those of the one that is held
 
     @abstractmethod
@@ -48,20 +52,18 @@ class Slice(Share):
 
 
 class Owned(Share):
-    """A process takes the targets that it owns; it holds their surroundings, and not the whole graph.
+    """A process takes the targets that it owns; it holds their surroundings, and not the whole graph."""
 
-    `names` [n], ascending: the whole graph's ids of the nodes that it holds; `owned` bool [n]: which are its.
-    """
-
-    def __init__(self, names: np.ndarray, owned: np.ndarray, offsets: np.ndarray) -> None:
-        self.names, self.offsets, self._owned = names, offsets, owned
+    def __init__(self, part: Part) -> None:
+        self.names, self.offsets, self._owned = part.names, part.whole_offsets, part.owned
+        self._order = np.argsort(part.names, kind="stable")
+        self._sorted = part.names[self._order]
 
     def of(self, batch: np.ndarray) -> Targets:
         """Those it owns, in the batch's order."""
-        assert self.names is not None
-        place = np.minimum(np.searchsorted(self.names, batch), len(self.names) - 1)
-        held = place[self.names[place] == batch]
-        return Targets(held[self._owned[held]], held, len(batch))
+        at = np.minimum(np.searchsorted(self._sorted, batch), len(self._sorted) - 1)
+        held = self._order[at[self._sorted[at] == batch]]
+        return Targets(held[held < self._owned], held, len(batch))
 
 
 EVERYTHING = Everything()

@@ -25,7 +25,7 @@ from lrgi.training.journal import Journal, Moving, Place, StepRecord
 from lrgi.training.objective import Infomax, Objective
 from lrgi.training.optimize import adamw, descend, learning_rate
 from lrgi.training.plan import FitPlan
-from lrgi.training.sharing import share_of
+from lrgi.training.sharing import check_shareable, resumed, share_of, sink_of
 
 
 def fit_encoder(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> Encoder:
@@ -38,7 +38,7 @@ def fit_encoder(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> 
         fit_layer(layer, graph, table, plan, number, journal=journal)
         layers.append(layer)
         if number < plan.layers:
-            sink = journal.keeper.tables.sink(number, layer, (graph.num_nodes, layer.out_dim))
+            sink = sink_of(present(), graph, journal.keeper.tables, number, layer)
             table = embed_layer(layer, graph, table, sink)  # U_(l), with all neighbours
             journal.layer_embedded(number, table)
     return Encoder(layers)
@@ -63,11 +63,13 @@ def fit_layer(
     optimizer = adamw([*layer.parameters(), *objective.parameters()], own)
     sampling = own.sampling_over(layer.hops, objective.hops)
     world = present()
-    share = share_of(world, objective, sampling)
+    check_shareable(world, objective, sampling)
+    share = share_of(world, graph)
     batches = Batches(graph, sampling, own.seed, number, objective.targets, share=share)
     epochs = own.epochs or math.ceil(own.updates / len(batches))
     steps = epochs * len(batches)
-    place = Place(number, 0, journal.keeper.resume(number, Moving(layer, objective, optimizer), steps), steps)
+    done = resumed(world, journal.keeper, number, Moving(layer, objective, optimizer), steps)
+    place = Place(number, 0, done, steps)
     if place.step == steps:
         return  # an earlier process fitted it
     journal.layer_started(number, own, steps)
@@ -80,7 +82,7 @@ def fit_layer(
             terms = descend(optimizer, terms, own.weights, rate, place, world)
             objective.after_step(layer, place)
             journal.step_taken(StepRecord(place, terms, rate, block, world.sent))
-    world.repeat_first(*layer.parameters())  # equal already, unless the machines are of different makes
+    world.repeat(*layer.parameters())  # equal already, unless the machines are of different makes
     release_freed_memory()
     journal.layer_fitted(number, layer)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from lrgi.graph.graph import Graph
+from lrgi.graph.part import Part
 from lrgi.graph.split import TRAIN
 from lrgi.sampling.sample import Batches
+from lrgi.sampling.share import EVERYTHING, Owned
 from lrgi.training.plan import FitPlan
 
 
@@ -29,5 +31,6 @@ def planned_steps(plan: FitPlan, graph: Graph) -> tuple[int, ...]:
 
 
 def _steps(own: FitPlan, graph: Graph, number: int) -> int:
-    batches = len(Batches(graph, own.sampling, own.seed, number))
+    share = Owned(graph) if isinstance(graph, Part) else EVERYTHING
+    batches = len(Batches(graph, own.sampling, own.seed, number, share=share))
     return batches * (own.epochs or math.ceil(own.updates / batches))
