@@ -1,0 +1,38 @@
+"""`lrgi partition`: what it writes, what it says, what it refuses."""
+
+import numpy as np
+
+from lrgi.graph.partition import open_part, read_partition
+from lrgi.graph.store import open_graph
+
+
+def test_a_partition_says_what_each_part_holds(lrgi, place, tmp_path):
+    answer = lrgi("partition", place / "graph", "--parts", 3, "--out", tmp_path / "parts")
+    assert answer.code == 0
+    manifest = read_partition(tmp_path / "parts")
+    shares = [part["share_of_nodes"] for part in manifest["parts"]]
+    assert f"a part holds {100 * np.mean(shares):.0f} % of the nodes on average, and would hold 33 %" in answer.out
+    assert "That is most of the graph: whole copies" in answer.out  # everyone knows everyone here
+    assert f"torchrun --nproc-per-node=3 -m lrgi fit {tmp_path / 'parts'} --out" in answer.out
+    owned = [open_part(tmp_path / "parts", number, 3).owned for number in range(3)]
+    assert sum(owned) == open_graph(place / "graph").num_nodes
+
+
+def test_a_partition_as_json_by_ranges_of_the_training_nodes(lrgi, place, tmp_path):
+    words = ["partition", place / "graph", "--parts", 2, "--out", tmp_path / "parts", "--by", "ranges"]
+    answer = lrgi(*words, "--fit-on", "train", "--json")
+    whole = open_graph(place / "graph")
+    assert answer.json["partition"]["nodes"] == int((whole.split == 1).sum())
+    assert (answer.json["partition"]["by"], answer.json["partition"]["fit_on"]) == ("ranges", "train")
+
+
+def test_mistakes_are_one_sentence(lrgi, place, tmp_path):
+    words = ["partition", place / "graph", "--out", tmp_path / "parts", "--parts"]
+    nodes = open_graph(place / "graph").num_nodes
+    answer = lrgi(*words, nodes + 1)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"--parts must be at most the number of nodes, {nodes}, got {nodes + 1}; lower it" in answer.err
+    assert lrgi(*words, 1).code == 0
+    assert "place for a partition must be free" in lrgi(*words, 1).err
+    answer = lrgi("fit", tmp_path / "parts", "--out", tmp_path / "run")
+    assert "a graph directory must hold a manifest.json" in answer.err
