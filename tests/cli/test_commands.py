@@ -27,7 +27,8 @@ GRAPH_KEYS = {
 }  # fmt: skip
 RUN_KEYS = {
     "format", "version", "status", "command", "plan", "fit_on", "protocol", "graph", "fitted_graph",
-    "versions", "hardware", "started", "finished", "seconds", "layers", "method",
+    "versions", "hardware", "started", "finished", "seconds", "layers", "method", "processes",
+    "sent_bytes",
 }  # fmt: skip
 TABLE_KEYS = {"rows", "metric", "protocol", "splits", "seeds", "problem"}
 ROW_KEYS = {
@@ -55,7 +56,7 @@ def test_help_is_fast_and_needs_no_torch():
     assert time.perf_counter() - begun < 1.0  # 0.05 s on an idle machine; torch alone takes 2
     assert done.returncode == 0
     for name in COMMANDS:
-        assert re.search(rf"^ +{name} ", done.stdout, re.MULTILINE)
+        assert re.search(rf"^ +{name}\b", done.stdout, re.MULTILINE)
     code = "import sys, lrgi, lrgi.cli.main; lrgi.cli.main.main(['--version'])"
     check = f"try:\n exec({code!r})\nexcept SystemExit: assert not {{'torch', 'numpy'}} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

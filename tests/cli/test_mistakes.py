@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lrgi.cli import main as command_line
+from lrgi.cli.main import COMMANDS
 from lrgi.training.run import RECORD
 from reference.tiny import SMALL, npz_arrays, tiny_graph
 
@@ -24,8 +25,8 @@ def fails(answer, *parts):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["fitt"], "a command must be one of demo, import, fit, embed, probe, info, got 'fitt'"),
-        (["--json"], "a command must be one of demo, import, fit, embed, probe, info, got none"),
+        (["fitt"], f"a command must be one of {', '.join(COMMANDS)}, got 'fitt'"),
+        (["--json"], f"a command must be one of {', '.join(COMMANDS)}, got none"),
         (["fit"], "the following arguments are required: GRAPH, --out; see `lrgi fit --help`"),
         (["fit", "g", "--out", "r", "--wdth", "3"], "takes, got '--wdth'; see `lrgi fit --help`"),
         (["fit", "g", "--out", "r", "--width", "x"], "--width must be a whole number, got 'x'"),

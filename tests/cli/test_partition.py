@@ -1,9 +1,12 @@
 """`lrgi partition`: what it writes, what it says, what it refuses."""
 
 import numpy as np
+import torch
 
 from lrgi.graph.partition import open_part, read_partition
 from lrgi.graph.store import open_graph
+from lrgi.training.run import open_run
+from reference.tiny import SMALL
 
 
 def test_a_partition_says_what_each_part_holds(lrgi, place, tmp_path):
@@ -11,7 +14,10 @@ def test_a_partition_says_what_each_part_holds(lrgi, place, tmp_path):
     assert answer.code == 0
     manifest = read_partition(tmp_path / "parts")
     shares = [part["share_of_nodes"] for part in manifest["parts"]]
-    assert f"a part holds {100 * np.mean(shares):.0f} % of the nodes on average, and would hold 33 %" in answer.out
+    assert (
+        f"a part holds {100 * np.mean(shares):.0f} % of the nodes on average, and would hold 33 %"
+        in answer.out
+    )
     assert "That is most of the graph: whole copies" in answer.out  # everyone knows everyone here
     assert f"torchrun --nproc-per-node=3 -m lrgi fit {tmp_path / 'parts'} --out" in answer.out
     owned = [open_part(tmp_path / "parts", number, 3).owned for number in range(3)]
@@ -34,5 +40,18 @@ def test_mistakes_are_one_sentence(lrgi, place, tmp_path):
     assert f"--parts must be at most the number of nodes, {nodes}, got {nodes + 1}; lower it" in answer.err
     assert lrgi(*words, 1).code == 0
     assert "place for a partition must be free" in lrgi(*words, 1).err
-    answer = lrgi("fit", tmp_path / "parts", "--out", tmp_path / "run")
-    assert "a graph directory must hold a manifest.json" in answer.err
+    assert lrgi(*words, 2, "--overwrite").code == 0
+    answer = lrgi("fit", tmp_path / "parts", "--out", tmp_path / "run", *SMALL)
+    assert "a graph in 2 parts must be fitted by 2 processes, got 1; start as many" in answer.err
+    assert not (tmp_path / "run").exists()
+    assert "--timeout must be above 0" in lrgi("fit", "g", "--out", "r", "--timeout", 0).err
+
+
+def test_a_single_part_is_fitted_as_the_graph(lrgi, place, tmp_path):
+    lrgi("partition", place / "graph", "--parts", 1, "--out", tmp_path / "part")
+    answer = lrgi("fit", tmp_path / "part", "--out", tmp_path / "run", *SMALL, "--json")
+    assert answer.json["table"] is None
+    one, whole = open_run(tmp_path / "run"), open_run(place / "run")
+    for a, b in zip(one.encoder.layers, whole.encoder.layers, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+    assert one.record["graph"]["nodes"] == whole.record["graph"]["nodes"]

@@ -13,12 +13,13 @@ from typing import Any
 from lrgi.baselines.methods import METHODS, fit_method, method_called
 from lrgi.cli.console import Console
 from lrgi.cli.flags import UsageError, add_settings, examples, given_settings
-from lrgi.cli.graphs import load_graph
+from lrgi.cli.launch import add_launch, check_method, launched, load_shared, own_device, sent_in_words
 from lrgi.cli.progress import Progress, duration
 from lrgi.directory import write_file, write_json
 from lrgi.encoder import Encoder
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
+from lrgi.graph.part import Part
 from lrgi.probe.evaluation import Views
 from lrgi.report.comparison import Comparison, Measure
 from lrgi.training.fit import fit_encoder
@@ -27,6 +28,7 @@ from lrgi.training.plan import FitPlan
 from lrgi.training.presets import PRESETS, preset
 from lrgi.training.resolve import planned_steps, resolve_fit_on
 from lrgi.training.run import TABLE, Run, check_place, fit_run
+from lrgi.training.sharing import follow_run, lead
 
 DESCRIPTION = """Fit an encoder on a graph, one layer after the other, without reading a label.
 
@@ -71,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to fit in LRGI's place, with the same layers, batches and probe (default lrgi)",
     )
     add_settings(parser, FitPlan, GROUPS)
+    add_launch(parser)
     for name, method in METHODS.items():
         if method.settings is not None:
             title = {f"--method {name}": [entry.name for entry in fields(method.settings)]}
@@ -78,36 +81,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Fit, measure, and say where it lies."""
+    """Fit, measure, and say where it lies; as one process or as one of several."""
     plan, method = plan_from(arguments), method_called(arguments.method)
     fit = partial(fit_method, arguments.method, settings=_method_settings(arguments))
-    check_place(Path(arguments.out), arguments.overwrite)
-    graph = load_graph(arguments.graph)
-    done = fit_with_progress(
-        graph, plan, arguments.out, console,
-        overwrite=arguments.overwrite, method=arguments.method, fit=fit,
-    )  # fmt: skip
-    measure = Measure(
-        Views.of(graph, done.fit_on),
-        probe=arguments.probe,
-        tell=lambda name: console.note(f"measuring: {name}"),
+    with launched(arguments, console, plan.device) as world:
+        check_method(world, arguments.method)
+        plan = replace(plan, device=own_device(plan.device))
+        if world.rank > 0:
+            follow_run(load_shared(arguments.graph, world), plan, fit)
+            return {}
+        lead(world, lambda: check_place(Path(arguments.out), arguments.overwrite))
+        graph = load_shared(arguments.graph, world)
+        done = fit_with_progress(
+            graph, plan, arguments.out, console,
+            overwrite=arguments.overwrite, method=arguments.method, fit=fit,
+        )  # fmt: skip
+    if not world.alone:
+        console.note(sent_in_words(done.record))
+    table = (
+        None if isinstance(graph, Part) else _measured(graph, done, method.title, arguments.probe, console)
     )
-    measure.add_features()
-    measure.add_layers(done.encoder, fit_seconds(done), method.title)
-    table = measure.comparison()
-    keep_table(done.path, table)
-    console.say(table.text())
     console.say(
         f"\nThe run lies in {arguments.out}: encoder/, run.json, steps.jsonl, table.txt, TensorBoard events."
     )
     out = f"{Path(arguments.out)}-embedding"
-    steps = [(f"embed {arguments.out} {arguments.graph} --out {out}", f"write {out}/embeddings.npy")]
-    if table.metric is not None:
+    name = "GRAPH" if table is None else arguments.graph
+    steps = [(f"embed {arguments.out} {name} --out {out}", f"write {out}/embeddings.npy")]
+    if table is not None and table.metric is not None:
         steps.append(
             (f"probe {arguments.out} {arguments.graph} --layers all", "score all layers side by side")
         )
     console.next_steps(steps)
-    return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": table.to_json()}
+    shown = None if table is None else table.to_json()
+    return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": shown}
+
+
+def _measured(graph: Graph, done: Run, title: str, probe: bool, console: Console) -> Comparison:
+    """The final table, beside the run and on the screen."""
+    measure = Measure(
+        Views.of(graph, done.fit_on), probe=probe, tell=lambda name: console.note(f"measuring: {name}")
+    )
+    measure.add_features()
+    measure.add_layers(done.encoder, fit_seconds(done), title)
+    table = measure.comparison()
+    keep_table(done.path, table)
+    console.say(table.text())
+    return table
 
 
 def plan_from(arguments: argparse.Namespace) -> FitPlan:

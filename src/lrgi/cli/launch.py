@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from lrgi.cli.console import Console
 from lrgi.cli.flags import UsageError, number
@@ -62,3 +63,13 @@ def check_method(world: World, method: str) -> None:
             f"a fit by {world.size} processes must be of method lrgi or rgi, got {method}; "
             "start it as one process"
         )
+
+
+def sent_in_words(record: dict[str, Any]) -> str:
+    """What the network had to carry."""
+    steps = sum(layer["steps"] for layer in record["layers"])
+    each = record["sent_bytes"] / max(1, steps)
+    return (
+        f"{record['processes']} processes; each sent {each / 1e6:,.2f} MB per step, "
+        f"{record['sent_bytes'] / 1e6:,.1f} MB in all"
+    )

@@ -24,11 +24,13 @@ from torch import nn
 
 from lrgi.compute.machine import hardware, versions
 from lrgi.directory import flush_directory, write_json
+from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
+from lrgi.graph.part import Part
 from lrgi.training.events import EventWriter
 from lrgi.training.fit import fit_encoder
 from lrgi.training.journal import Journal, Listener, StepRecord
@@ -83,6 +85,7 @@ def fit_run(
     record = {**_new_record(graph, seen, plan, fit_on, command), "method": method}
     with _recording(final, record) as writer:
         encoder = fit(seen, plan, Journal(writer, *listeners))
+        record |= {"processes": present().size, "sent_bytes": present().sent}
         encoder.extra = {key: record[key] for key in ("method", "plan", "fit_on", "graph", "versions")}
         encoder.save(final / ENCODER)
     return Run(final, record, encoder)
@@ -150,7 +153,7 @@ class RunWriter(Listener):
         self._part = directory / f"{STEPS}.part"
         self._steps = self._part.open("w", encoding="utf-8", buffering=_BUFFER)
         self._events = EventWriter(directory, time.time)
-        self._plan, self._total, self._every = FitPlan(), 0, 1
+        self._plan, self._total, self._every, self._sent = FitPlan(), 0, 1, present().sent
         self._begun = self._last = self._flushed = time.perf_counter()
 
     def layer_started(self, layer: int, plan: FitPlan, steps: int) -> None:
@@ -173,6 +176,8 @@ class RunWriter(Listener):
             "edges": len(block.indices),
             "seconds": round(now - self._last, 6),
         }
+        if record.sent:
+            line["sent_bytes"], self._sent = record.sent - self._sent, record.sent
         self._steps.write(json.dumps(line) + "\n")
         self._total, self._last = self._total + 1, now
         if place.step % self._every == 0 or place.step == place.steps:
@@ -232,8 +237,8 @@ def _recording(final: Path, record: dict[str, Any]) -> Iterator[RunWriter]:
 def _new_record(graph: Graph, seen: Graph, plan: FitPlan, fit_on: str, command: str) -> dict[str, Any]:
     fingerprint: Callable[[Graph], dict[str, Any]] = lambda g: {  # noqa: E731
         "name": g.name,
-        "nodes": g.num_nodes,
-        "edges": g.num_edges,
+        "nodes": g.whole_nodes if isinstance(g, Part) else g.num_nodes,
+        "edges": g.whole_edges if isinstance(g, Part) else g.num_edges,
         "graphs": g.num_graphs,
         "columns": g.num_features,
     }

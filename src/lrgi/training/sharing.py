@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
-from lrgi.distributed.collectives import World
-from lrgi.errors import InputError
+from lrgi.distributed.collectives import World, present
+from lrgi.encoder import Encoder
+from lrgi.errors import InputError, WorldError
 from lrgi.graph.graph import Graph
+from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
 from lrgi.graph.shared_sinks import GatheredSink, HaloSink, SharedFileSink, sees_what_others_write
 from lrgi.graph.sinks import TableSink
 from lrgi.layers.layer import GraphLayer
 from lrgi.sampling.sample import Sampling
 from lrgi.sampling.share import EVERYTHING, Owned, Share, Slice
-from lrgi.training.journal import Keeper, Moving
+from lrgi.training.journal import Journal, Keeper, Moving
 from lrgi.training.objective import Objective
+from lrgi.training.plan import FitPlan
+from lrgi.training.resolve import resolve_fit_on
 from lrgi.training.tables import TableStore, digest_of
+
+
+def lead(world: World, check: Callable[[], None]) -> None:
+    """Call `check` in process 0, with the others waiting: what it refuses ends them too."""
+    try:
+        check()
+    except BaseException:
+        world.repeat(torch.tensor([0]))
+        raise
+    world.repeat(torch.tensor([1]))
+
+
+def follow_run(graph: Graph, plan: FitPlan, fit: Callable[[Graph, FitPlan, Journal], Encoder]) -> None:
+    """The part in a fit of a process other than 0, which writes the run down."""
+    told = torch.tensor([0])
+    present().repeat(told)
+    if not int(told):
+        raise WorldError("process 0 must begin, got a refusal; see what it says")
+    seen, _ = training_subgraph(graph, resolve_fit_on(plan, graph))
+    fit(seen, plan, Journal())
 
 
 def share_of(world: World, graph: Graph) -> Share:
