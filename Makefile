@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench clean
+.PHONY: help install demo test lint bench tables clean
 
 help:
 	@echo "make install   make $(VENV) and put LRGI and its pinned dependencies into it (once)"
@@ -15,6 +15,7 @@ help:
 	@echo "make test      ruff, mypy and the whole test suite"
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     seconds per step beside the machine's floor and the ordinary way"
+	@echo "make tables    write the tables of docs/results.md again, from the records in results/"
 	@echo "make clean     remove $(VENV), caches and build outputs (runs are kept)"
 
 install: $(STAMP)
@@ -46,6 +47,9 @@ lint: install
 
 bench: install
 	@$(BIN)/python benchmarks/step.py
+
+tables: install
+	@$(BIN)/lrgi reproduce --pages docs/results.md
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/lrgi.egg-info

@@ -13,7 +13,7 @@ from lrgi.graph.features import DenseTable, as_table
 from lrgi.probe import blocks
 from lrgi.probe.blocks import SparseBlock, measure_scale, open_source
 from lrgi.probe.data import Part, ProbeData, random_split
-from lrgi.probe.linear import ProbePlan, _first_weights, _gradient, _train, linear_probe, pool_results
+from lrgi.probe.linear import ProbePlan, _gradient, _train, first_weights, linear_probe, pool_results
 
 ROWS, COLUMNS, CLASSES = 300, 12, 4
 
@@ -55,7 +55,7 @@ def standardised(part):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_gradient_equals_autograd(many, sparse):
     given = data(many, sparse=sparse)
-    weights = _first_weights(COLUMNS, given.num_classes, (3, 4))
+    weights = first_weights(COLUMNS, given.num_classes, (3, 4))
     scale = measure_scale(given.train)
     found = _gradient(open_source(given.train, scale, 1 << 30), weights, given)
     twin = weights.double().requires_grad_()
@@ -71,7 +71,7 @@ def test_steps_equal_torch_adam(many, decay):
     plan = ProbePlan(epochs=30, weight_decay=decay, seeds=(7,), evaluate_every=30)
     scale = measure_scale(given.train)
     best = _train(given, plan, *(open_source(p, scale, 1 << 30) for p in (given.train, given.validation)))
-    weights = _first_weights(COLUMNS, given.num_classes, (7,))[0].requires_grad_()
+    weights = first_weights(COLUMNS, given.num_classes, (7,))[0].requires_grad_()
     adam = torch.optim.Adam([weights], lr=plan.learning_rate, weight_decay=decay)
     inputs, truth = standardised(given.train).float(), torch.tensor(given.train.labels)
     for _ in range(30):

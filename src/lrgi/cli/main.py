@@ -24,6 +24,7 @@ COMMANDS = {
     "partition": "cut a graph into parts, for machines that cannot hold all of it",
     "embed": "write the embeddings of a graph's nodes, from a run",
     "probe": "score a run's embeddings of a graph with a linear classifier",
+    "reproduce": "make a table or figure of the paper again, as far as the data is there",
     "info": "say what a graph, run, encoder or embedding on disk is",
 }
 _EPILOG = """on your own graph:

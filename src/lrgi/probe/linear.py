@@ -23,7 +23,7 @@ from lrgi.probe.data import ProbeData, Protocol
 from lrgi.probe.scores import accuracy, micro_f1
 from lrgi.seed import torch_stream
 
-_SMALL = 200_000_000  # multiplications per epoch and direction
+SMALL = 200_000_000  # multiplications per epoch and direction
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def linear_probe(data: ProbeData, plan: ProbePlan | None = None) -> ProbeResult:
     train = open_source(data.train, scale, budget)
     left = budget - (source_bytes(data.train) if train.kept is not None else 0)
     validation = open_source(data.validation, scale, left)
-    with _threads(data, len(plan.seeds)):
+    with one_thread_if(stored_values(data.train) * data.num_classes * len(plan.seeds) < SMALL):
         best = _train(data, plan, train, validation)
         test = _scores(open_source(data.test, scale, 0), best.weights, data)
     return ProbeResult(
@@ -164,7 +164,7 @@ class _Best:
 
 def _train(data: ProbeData, plan: ProbePlan, train: Source, validation: Source) -> _Best:
     """Full-batch Adam, all seeds at once."""
-    weights = _first_weights(data.train.table.shape[1], data.num_classes, plan.seeds)
+    weights = first_weights(data.train.table.shape[1], data.num_classes, plan.seeds)
     seeds = len(plan.seeds)
     best = _Best(weights.clone(), np.full(seeds, -1.0), np.zeros(seeds, dtype=np.int64))
     first, second = torch.zeros_like(weights), torch.zeros_like(weights)
@@ -180,7 +180,7 @@ def _train(data: ProbeData, plan: ProbePlan, train: Source, validation: Source) 
     return best
 
 
-def _first_weights(columns: int, classes: int, seeds: Sequence[int]) -> Tensor:
+def first_weights(columns: int, classes: int, seeds: Sequence[int]) -> Tensor:
     """Uniform in +-1/sqrt(d), as torch.nn.Linear draws them; [S, C, d + 1]."""
     bound = max(1, columns) ** -0.5
     drawn = [torch.rand(classes, columns + 1, generator=torch_stream(seed, "probe")) for seed in seeds]
@@ -222,12 +222,11 @@ def _scores(source: Source, weights: Tensor, data: ProbeData) -> npt.NDArray[np.
 
 
 @contextmanager
-def _threads(data: ProbeData, seeds: int) -> Iterator[None]:
+def one_thread_if(small: bool) -> Iterator[None]:
     """One torch thread for small probes: waiting for a second one beside a busy neighbour costs more."""
     before = torch.get_num_threads()
-    work = stored_values(data.train) * data.num_classes * seeds
     try:
-        torch.set_num_threads(1 if work < _SMALL else before)
+        torch.set_num_threads(1 if small else before)
         yield
     finally:
         torch.set_num_threads(before)

@@ -1,4 +1,4 @@
-"""Tables for people: plain text with aligned numbers, and Markdown."""
+"""Tables for people: plain text with aligned numbers, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -42,6 +42,23 @@ def markdown_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) ->
     head, *body = _shown(columns, rows)
     rule = [":---" if column.text else "---:" for column in columns]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *body))
+
+
+def latex_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> str:
+    """The same as a LaTeX tabular with booktabs' rules."""
+    head, *body = [[_latex(cell) for cell in row] for row in _shown(columns, rows)]
+    spec = "".join("l" if column.text else "r" for column in columns)
+    lines = [" & ".join(row) + r" \\" for row in (head, *body)]
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{spec}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule",
+         r"\end{tabular}"]
+    )  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    for character in "&%_#":
+        text = text.replace(character, "\\" + character)
+    return text.replace("±", r"$\pm$")
 
 
 def pairs(values: Sequence[tuple[str, str]], indent: int = 2) -> str:
