@@ -107,4 +107,4 @@ def _shown(default: Any) -> str:
         return "yes" if default else "no"
     if isinstance(default, tuple):
         return ",".join(map(str, default))
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{default:g}" if isinstance(default, float) else str(default) or "empty"

@@ -1,4 +1,4 @@
-"""`lrgi import`: a .npz file to a graph directory."""
+"""`lrgi import`: tables, or a .npz file, to a graph directory."""
 
 from __future__ import annotations
 
@@ -6,43 +6,63 @@ import argparse
 from typing import Any
 
 from lrgi.cli.console import Console
-from lrgi.cli.flags import examples, number
+from lrgi.cli.flags import UsageError, examples, number
 from lrgi.cli.graphs import SPLITS, in_words, with_split
-from lrgi.graph.store import save_graph
+from lrgi.cli.tables import add_table_arguments, import_from_tables
+from lrgi.graph.graph import Graph
+from lrgi.graph.store import open_graph, save_graph
 from lrgi.graph.summary import summarize
 from lrgi.interop.npz import read_npz
+from lrgi.structural import SOURCES
 
-DESCRIPTION = """Turn a .npz file of arrays into a graph directory, which opens in milliseconds
-whatever its size.
+DESCRIPTION = """Turn tables, or a .npz file of arrays, into a graph directory, which opens in
+milliseconds whatever its size.
 
-The file holds edge_index [2, E] (row 0 sends to row 1) and x [N, d]; sparse features
+Tables: --edges with the ids of senders and receivers, and --nodes with an id and
+whatever else is known of each: numbers, categories, times, lists of numbers, gaps.
+Ids may be anything; the summary says what became of every row and column
+(docs/tables.md). Tables may be larger than memory.
+
+A .npz file holds edge_index [2, E] (row 0 sends to row 1) and x [N, d]; sparse features
 are x_indptr, x_indices, x_data and x_shape instead of x. Where you have them, it also
 holds y (classes [N], or 0 and 1 [N, C]), train_mask, val_mask, test_mask and graph_id.
 docs/graph-format.md says more. In Python: numpy.savez("mine.npz", edge_index=..., x=...).
 """
 EXAMPLE = examples("""
+    lrgi import --edges follows.csv --nodes people.csv --out mine
+    lrgi import --edges 'calls/*.parquet' --src caller --dst callee --features-from degree --out calls
     lrgi import cora.npz --out cora
     lrgi import papers.npz --out papers --directed --split random
 """)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, where to, and what to make of it."""
-    parser.add_argument("file", metavar="FILE.npz", help="the arrays; nothing in it is unpickled")
+    """The file or the tables, where to, and what to make of it."""
+    parser.add_argument(
+        "file", metavar="FILE.npz", nargs="?", help="the arrays; nothing in it is unpickled (or use --edges)"
+    )
     parser.add_argument("--out", metavar="GRAPH", required=True, help="the graph directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace a graph directory that is there")
+    add_table_arguments(parser)
     group = parser.add_argument_group("what the graph is")
     group.add_argument(
         "--directed",
         action="store_true",
+        default=argparse.SUPPRESS,
         help="keep edges as they are: only the receiver reads the sender (default: both ways)",
+    )
+    group.add_argument(
+        "--features-from",
+        metavar="{" + ",".join(SOURCES) + "}",
+        help="make features of the structure, in place of none or beside the columns: degrees; chances of a random "
+        "walk to return; random vectors averaged over neighbours (of no meaning on other graphs)",
     )
     group.add_argument(
         "--split",
         metavar="{" + ",".join(SPLITS) + "}",
         default="auto",
-        help="auto: the file's masks if it has some, else by graph if there are 3 graphs or more, else none; "
-        "random: 10 %% of the nodes train, 10 %% validation, 80 %% test; "
+        help="auto: the file's masks or column if it has some, else by graph if there are 3 graphs or more, else "
+        "none; random: 10 %% of the nodes train, 10 %% validation, 80 %% test; "
         "by-graph: about 70/15/15 %% of the graphs, whole ones; none: no split",
     )
     group.add_argument(
@@ -56,10 +76,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Read, split, write, and say what it is."""
-    console.note(f"reading {arguments.file}")
-    graph = read_npz(arguments.file, directed=arguments.directed)
-    graph = with_split(graph, arguments.split, arguments.split_seed)
-    save_graph(graph, arguments.out, overwrite=arguments.overwrite)
+    if (arguments.file is None) == (arguments.edges is None):
+        got = "both" if arguments.file else "neither"
+        raise UsageError(f"an import must be of FILE.npz or of --edges, got {got}; see `lrgi import --help`")
+    found: dict[str, Any] = {}
+    if arguments.edges is not None:
+        found["tables"] = import_from_tables(arguments, console).to_json()
+        graph = open_graph(arguments.out)
+    else:
+        _check_unused(arguments)
+        graph = _import_npz(arguments, console)
     console.say(f"Graph {graph.name!r}, now in {arguments.out}:\n{in_words(graph)}")
     console.next_steps([(f"fit {arguments.out} --out runs/{graph.name}", "fit an encoder")])
-    return {"command": "import", "path": str(arguments.out), "graph": summarize(graph)}
+    return {"command": "import", "path": str(arguments.out), "graph": summarize(graph), **found}
+
+
+def _import_npz(arguments: argparse.Namespace, console: Console) -> Graph:
+    console.note(f"reading {arguments.file}")
+    graph = read_npz(arguments.file, directed=getattr(arguments, "directed", False))
+    graph = with_split(graph, arguments.split, arguments.split_seed)
+    save_graph(graph, arguments.out, overwrite=arguments.overwrite)
+    return graph
+
+
+def _check_unused(arguments: argparse.Namespace) -> None:
+    """A flag of tables beside a file of arrays is a mistake."""
+    for flag in ("nodes", "like", "features_from"):
+        if getattr(arguments, flag) is not None:
+            name = "--" + flag.replace("_", "-")
+            raise UsageError(f"{name} must go with --edges, got {arguments.file} beside it; drop one of them")

@@ -18,7 +18,7 @@ from lrgi.errors import LRGIError
 # torch takes seconds to import and `lrgi --help` should not.
 COMMANDS = {
     "demo": "fit an encoder on a generated graph and print one table: start here",
-    "import": "turn a .npz file of arrays into a graph directory",
+    "import": "turn tables, or a .npz file of arrays, into a graph directory",
     "generate": "make a graph from a seed, of ogbn-products' size for one",
     "fit": "fit an encoder on a graph, layer by layer, into a run directory",
     "partition": "cut a graph into parts, for machines that cannot hold all of it",
@@ -28,9 +28,9 @@ COMMANDS = {
     "info": "say what a graph, run, encoder or embedding on disk is",
 }
 _EPILOG = """on your own graph:
-  lrgi import mine.npz --out mine        arrays to a graph directory
-  lrgi fit mine --out runs/mine          fit an encoder; ends with a table
-  lrgi embed runs/mine mine --out emb    emb/embeddings.npy: one row per node
+  lrgi import --edges e.csv --nodes n.csv --out mine    tables to a graph directory
+  lrgi fit mine --out runs/mine                         fit an encoder; ends with a table
+  lrgi embed runs/mine mine --out emb                   your ids and a vector for each
 
 `lrgi COMMAND --help` says what a command takes. Everything can be called from Python too: see README.md.
 """

@@ -49,6 +49,63 @@ class ArrayEntry:
         return entry
 
 
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """What a manifest says of a file that is no array: its name, size and checksum."""
+
+    file: str
+    bytes: int
+    checksum: str
+
+    @classmethod
+    def of(cls, path: Path) -> FileEntry:
+        """The entry of a file that is complete; flushes it to the disk and reads it once."""
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        return cls(path.name, path.stat().st_size, checksum(path))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: Any, what: str) -> FileEntry:
+        """From a JSON object; raises FormatError for missing parts and for names that are paths."""
+        try:
+            entry = cls(given["file"], int(given["bytes"]), str(given["checksum"]))
+        except (KeyError, TypeError, ValueError):
+            raise FormatError(
+                f"{what} must name file, bytes and checksum, got {given!r}; write it again"
+            ) from None
+        if not _is_plain(entry.file):
+            raise FormatError(
+                f"{what} must name a file inside its directory, got {entry.file!r}; "
+                "do not use a manifest that points elsewhere"
+            )
+        return entry
+
+    def find(self, directory: Path) -> Path:
+        """The file, which is there in its size; FormatError otherwise."""
+        path = directory / self.file
+        size = path.stat().st_size if path.is_file() else None
+        if size != self.bytes:
+            found = "no such file" if size is None else f"{size}"
+            raise FormatError(
+                f"file {path} must have {self.bytes} bytes, got {found}; it is truncated or was changed, "
+                "write the directory again"
+            )
+        return path
+
+    def verify(self, directory: Path) -> None:
+        """Read the whole file; FormatError when its checksum is another."""
+        found = checksum(self.find(directory))
+        if found != self.checksum:
+            raise FormatError(
+                f"file {directory / self.file} must have checksum {self.checksum}, got {found}; "
+                "it was changed after it was written, write the directory again"
+            )
+
+
 def write_array(path: Path, array: npt.NDArray[Any]) -> ArrayEntry:
     """Write an array as a .npy file, flushed to the disk, and describe it."""
     if array.dtype.hasobject:
@@ -68,6 +125,47 @@ def write_array(path: Path, array: npt.NDArray[Any]) -> ArrayEntry:
 def create_array(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """A new .npy file as a writable mapped array, to be filled a few rows at a time; describe it after."""
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
+
+
+class ArrayWriter:
+    """A new .npy file of rows that come a part at a time; how many is known when it is closed."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike, row: tuple[int, ...] = ()) -> None:
+        self._path, self._dtype, self._row = path, np.dtype(dtype).newbyteorder("<"), row
+        self._file = path.open("w+b")
+        self.rows = 0
+        self._begins = self._write_header()
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """More rows, converted to the array's type."""
+        part = np.ascontiguousarray(rows, dtype=self._dtype)
+        if part.shape[1:] != self._row:
+            raise ValueError(f"rows of shape {self._row} expected, got {part.shape[1:]}")
+        self._file.write(part.data if part.size else b"")
+        self.rows += len(part)
+
+    def close(self) -> ArrayEntry:
+        """Put the number of rows into the header, flush to the disk, and describe the file."""
+        self._file.seek(0)
+        ends = self._write_header()
+        if ends != self._begins:  # numpy leaves room for any length
+            raise RuntimeError(f"the header of {self._path} must keep its length {self._begins}, got {ends}")
+        self._file.close()
+        return describe_array(self._path)
+
+    def discard(self) -> None:
+        """Close an array that is not to be completed."""
+        self._file.close()
+
+    def _write_header(self) -> int:
+        shape = (self.rows, *self._row)
+        described = {
+            "descr": np.lib.format.dtype_to_descr(self._dtype),
+            "fortran_order": False,
+            "shape": shape,
+        }
+        np.lib.format.write_array_header_1_0(self._file, described)
+        return self._file.tell()
 
 
 def describe_array(path: Path) -> ArrayEntry:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lrgi.errors import InputError
 from lrgi.graph.edges import in_neighbours, index_dtype
+from lrgi.graph.encoding import Encoding
 from lrgi.graph.features import Table, as_table, read_only, row_chunks
 from lrgi.graph.split import NO_SPLIT, TEST, TRAIN, VALIDATION
 
@@ -32,6 +33,7 @@ class Graph:
     ids       None or the user's own id of every node, int64 or str
     offsets   int64[G+1]; graph g of a many-graph data set is nodes offsets[g]:offsets[g+1]
     name      what people call it
+    encoding  None, or how the features were made of a table's columns
 
     Construction checks everything once and raises InputError; arrays become read-only views.
     """
@@ -44,6 +46,7 @@ class Graph:
     ids: npt.NDArray[Any] | None = None
     offsets: npt.NDArray[np.int64] = field(default_factory=_one_graph)
     name: str = "graph"
+    encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
         self._settle()

@@ -57,6 +57,7 @@ def induced_subgraph(graph: Graph, nodes: npt.ArrayLike) -> tuple[Graph, npt.NDA
         ids=None if graph.ids is None else graph.ids[kept],
         offsets=np.unique(bounds),
         name=graph.name,
+        encoding=graph.encoding,
     )
     return part, kept
 

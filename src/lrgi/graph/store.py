@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from lrgi.directory import new_directory, write_json
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import (
     ArrayEntry,
+    FileEntry,
     create_array,
     describe_array,
     open_array,
@@ -22,6 +23,7 @@ from lrgi.graph.arrays import (
     verify_array,
     write_array,
 )
+from lrgi.graph.encoding import Encoding
 from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.graph.graph import Graph
 
@@ -49,7 +51,7 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], *, overwrite: bool = 
     A graph directory already there is replaced with `overwrite`; anything else there is refused.
     """
     final = Path(path).resolve()
-    _check_target(final, overwrite)
+    check_place(final, overwrite)
     with new_directory(final) as fresh:
         _write(graph, fresh)
 
@@ -66,20 +68,59 @@ class GraphFiles:
 
 
 @contextmanager
+def new_graph_directory(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """A directory to fill with arrays and `write_manifest`; it appears at `path` when the block ends well."""
+    final = Path(path).resolve()
+    check_place(final, overwrite)
+    with new_directory(final) as fresh:
+        yield fresh
+
+
+@contextmanager
 def new_graph(path: str | os.PathLike[str], name: str, *, overwrite: bool = False) -> Iterator[GraphFiles]:
     """Write a graph directory array by array, for graphs that should not be in memory; dense features.
 
     What is written is trusted: `verify_graph` reads it all. Like `save_graph` it appears when it is whole.
     """
-    final = Path(path).resolve()
-    _check_target(final, overwrite)
-    with new_directory(final) as fresh:
+    with new_graph_directory(path, overwrite=overwrite) as fresh:
         yield GraphFiles(fresh)
         entries = {file.stem: describe_array(file) for file in sorted(fresh.glob("*.npy"))}
-        nodes, columns = entries["features"].shape
-        graphs = entries["offsets"].shape[0] - 1 if "offsets" in entries else 1
-        counts = {"nodes": nodes, "edges": entries["indices"].shape[0], "graphs": graphs}
-        _write_manifest(fresh, name, counts, {"kind": "dense", "columns": columns}, entries)
+        write_manifest(fresh, name, entries)
+
+
+def write_manifest(
+    directory: Path,
+    name: str,
+    entries: Mapping[str, ArrayEntry],
+    *,
+    columns: int | None = None,
+    encoding: Encoding | None = None,
+    attributes: FileEntry | None = None,
+) -> None:
+    """The manifest of a graph whose arrays are written; sparse features must say how many `columns`."""
+    kind, width = ("sparse", columns) if columns is not None else ("dense", entries["features"].shape[1])
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "nodes": entries["indptr"].shape[0] - 1,
+        "edges": entries["indices"].shape[0],
+        "graphs": entries["offsets"].shape[0] - 1 if "offsets" in entries else 1,
+        "features": {"kind": kind, "columns": width},
+    }
+    if encoding is not None:
+        manifest["encoding"] = encoding.to_json()
+    if attributes is not None:
+        manifest["attributes"] = attributes.to_json()
+    manifest["arrays"] = {key: entry.to_json() for key, entry in entries.items()}
+    write_json(directory / MANIFEST, manifest)
+
+
+def attributes_of(path: str | os.PathLike[str]) -> Path | None:
+    """The Parquet file of a graph directory with the user's own columns, a row per node; None without one."""
+    directory = Path(path)
+    given = _read_manifest(directory).get("attributes")
+    return None if given is None else FileEntry.from_json(given, "attributes").find(directory)
 
 
 def open_graph(path: str | os.PathLike[str]) -> Graph:
@@ -97,6 +138,7 @@ def open_graph(path: str | os.PathLike[str]) -> Graph:
             _table(manifest, arrays),
             **{key: arrays.get(key) for key in ("labels", "split", "ids", "offsets")},
             name=str(manifest["name"]),
+            encoding=None if manifest.get("encoding") is None else Encoding.from_json(manifest["encoding"]),
         )
     except KeyError as missing:
         raise _broken(directory, f"no {missing}") from None
@@ -113,8 +155,11 @@ def verify_graph(path: str | os.PathLike[str]) -> None:
     """Read a whole graph directory: every checksum, and every rule a Graph keeps; FormatError if not so."""
     graph = open_graph(path)
     directory = Path(path)
-    for entry in _entries(_read_manifest(directory)).values():
+    manifest = _read_manifest(directory)
+    for entry in _entries(manifest).values():
         verify_array(directory, entry)
+    if manifest.get("attributes") is not None:
+        FileEntry.from_json(manifest["attributes"], "attributes").verify(directory)
     try:
         graph.check()
     except InputError as error:
@@ -132,27 +177,8 @@ def is_graph_directory(path: str | os.PathLike[str]) -> bool:
 
 def _write(graph: Graph, directory: Path) -> None:
     entries = {key: write_array(directory / f"{key}.npy", array) for key, array in _arrays(graph).items()}
-    kind = "dense" if isinstance(graph.features, DenseTable) else "sparse"
-    counts = {"nodes": graph.num_nodes, "edges": graph.num_edges, "graphs": graph.num_graphs}
-    _write_manifest(directory, graph.name, counts, {"kind": kind, "columns": graph.num_features}, entries)
-
-
-def _write_manifest(
-    directory: Path,
-    name: str,
-    counts: dict[str, int],
-    features: dict[str, Any],
-    entries: dict[str, ArrayEntry],
-) -> None:
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": name,
-        **counts,
-        "features": features,
-        "arrays": {key: entry.to_json() for key, entry in entries.items()},
-    }
-    write_json(directory / MANIFEST, manifest)
+    columns = None if isinstance(graph.features, DenseTable) else graph.num_features
+    write_manifest(directory, graph.name, entries, columns=columns, encoding=graph.encoding)
 
 
 def _arrays(graph: Graph) -> dict[str, npt.NDArray[Any]]:
@@ -168,7 +194,8 @@ def _arrays(graph: Graph) -> dict[str, npt.NDArray[Any]]:
     return {key: array for key, array in arrays.items() if array is not None}
 
 
-def _check_target(final: Path, overwrite: bool) -> None:
+def check_place(final: Path, overwrite: bool) -> None:
+    """Raise InputError unless a graph directory may be written at `final`."""
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
     if not is_graph_directory(final):
