@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10_000_000)
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/lrgi-import-benchmark"))
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--shared", action="store_true", help="the machine had other work to do: say so")
     parser.add_argument("--only", choices=("lrgi", "pandas"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only:
@@ -51,7 +52,7 @@ def main() -> None:
     finally:
         shutil.rmtree(given.scratch, ignore_errors=True)
     if given.record:
-        keep(given.record, rows)
+        keep(given.record, rows, given.shared)
 
 
 def make_tables(folder: Path, edges: int, nodes: int) -> None:
@@ -129,15 +130,16 @@ def with_pandas(folder: Path) -> int:
     return len(keys) // 2
 
 
-def keep(path: Path, rows: list[dict[str, Any]]) -> None:
-    from lrgi.compute.machine import hardware, versions
-
+def keep(path: Path, rows: list[dict[str, Any]], shared: bool) -> None:
     import duckdb
     import pandas as pd
 
+    from lrgi.compute.machine import hardware, versions
+
     record = {
         "benchmark": "import_tables",
-        "command": "python benchmarks/import_tables.py --record " + str(path),
+        "command": f"python benchmarks/import_tables.py --record {path}" + (" --shared" if shared else ""),
+        "machine_was_shared": shared,
         "settings": {"memory": MEMORY, "threads": THREADS},
         "hardware": hardware(),
         "load_average_at_end": [round(x, 1) for x in os.getloadavg()],

@@ -1,11 +1,11 @@
 """Features made of the structure alone, for graphs that come without any.
 
 degree       how many neighbours a node has, how many those have, and in which power of two
-random-walk  how likely a walk from a node is back after 2, 3, ... steps (Dwivedi et al., "Graph Neural Networks
-             with Learnable Structural and Positional Representations", 2022), estimated from random signs z as the
-             mean of z * P^k z, since a large graph's P^k does not fit anywhere
-random       random vectors, averaged over the neighbours up to three times (after FastRP, Chen et al. 2019): nodes
-             near each other get like ones; they say nothing across graphs
+random-walk  how likely a walk from a node is back after 2, 3, ... steps (Dwivedi et al., "Graph Neural
+             Networks with Learnable Structural and Positional Representations", 2022), estimated from random
+             signs z as the mean of z * P^k z, since a large graph's P^k does not fit anywhere
+random       random vectors, averaged over the neighbours up to three times (after FastRP, Chen et al. 2019):
+             nodes near each other get like ones; they say nothing across graphs
 
 What is drawn for a node depends on the seed and its place only, so nodes added at the end change no other's.
 """
@@ -38,8 +38,10 @@ Floats = npt.NDArray[np.float32]
 def plan_features(
     graph: Graph, source: str, training: npt.NDArray[np.bool_] | None, seed: int = 0
 ) -> dict[str, Any]:
-    """How features are to be made, JSON: what `structural_features` takes, with the statistics of the nodes in
-    `training` (None: all), so that other graphs get the same treatment."""
+    """How features are to be made, JSON: what `structural_features` takes.
+
+    It holds the statistics of the nodes in `training` (None: all), so that other graphs get the same.
+    """
     if source not in SOURCES:
         raise InputError(
             f"features must be made from one of {', '.join(SOURCES)}, got {source!r}; choose one"
@@ -66,7 +68,8 @@ def structural_features(graph: Graph, made: Mapping[str, Any]) -> Floats:
         return ((raw - mean) / scale).astype(np.float32)
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(
-            f"features made from the structure must say how, got {dict(made)!r} ({error}); import the graph again"
+            f"features made from the structure must say how, got {dict(made)!r} ({error}); "
+            "import the graph again"
         ) from None
 
 
@@ -90,8 +93,8 @@ def in_words(made: Mapping[str, Any]) -> str:
     """What was done, for a person."""
     what = {
         "degree": "degrees of each node and around it, standardised",
-        "random-walk": f"chances of a random walk to be back after 2 to {_WALK + 1} steps, estimated, standardised",
-        "random": f"random vectors averaged over the neighbours up to {_HOPS} times; of no meaning on other graphs",
+        "random-walk": f"chances of a random walk to be back after 2 to {_WALK + 1} steps, estimated",
+        "random": f"random vectors averaged over neighbours up to {_HOPS} times; they mean nothing elsewhere",
     }[made["from"]]
     return f"{len(feature_names(made))} columns made from the structure: {what}"
 
@@ -142,8 +145,8 @@ def _random(graph: Graph, seed: int) -> Floats:
     for _ in range(_HOPS):
         moved = _mean(graph, moved)
         length = np.linalg.norm(moved, axis=1, keepdims=True)
-        total += moved * (np.sqrt(_RANDOM, dtype=np.float32) / np.maximum(length, 1e-12))
-    return total / _HOPS
+        total += moved * (np.float32(_RANDOM**0.5) / np.maximum(length, 1e-12))
+    return (total / _HOPS).astype(np.float32)
 
 
 def _mean(graph: Graph, x: Floats) -> Floats:

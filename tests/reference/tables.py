@@ -77,7 +77,7 @@ def features(
     trim: bool,
     most: int,
 ) -> dict[str, list[float]]:
-    """Feature name -> values of all nodes. `judged` are all rows of the table, those that were dropped too."""
+    """Feature name -> values of all nodes. `judged` are all rows of the table."""
     made: dict[str, list[float]] = {}
     for name in columns:
         given = [None if row is None else row[name] for row in rows]

@@ -54,15 +54,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--features-from",
         metavar="{" + ",".join(SOURCES) + "}",
-        help="make features of the structure, in place of none or beside the columns: degrees; chances of a random "
-        "walk to return; random vectors averaged over neighbours (of no meaning on other graphs)",
+        help="make features of the structure, in place of none or beside the columns: degrees; chances of a "
+        "random walk to return; random vectors averaged over neighbours (of no meaning on other graphs)",
     )
     group.add_argument(
         "--split",
         metavar="{" + ",".join(SPLITS) + "}",
         default="auto",
-        help="auto: the file's masks or column if it has some, else by graph if there are 3 graphs or more, else "
-        "none; random: 10 %% of the nodes train, 10 %% validation, 80 %% test; "
+        help="auto: the file's masks or column if it has some, else by graph if there are 3 graphs or more, "
+        "else none; random: 10 %% of the nodes train, 10 %% validation, 80 %% test; "
         "by-graph: about 70/15/15 %% of the graphs, whole ones; none: no split",
     )
     group.add_argument(

@@ -21,7 +21,7 @@ from lrgi.training.run import is_run_directory, open_run
 
 GROUPS = {
     "columns of tables": ("src", "dst", "id", "label", "split_column", "ignore", "category", "categories"),
-    "how tables are read": ("unknown", "delimiter", "encoding", "header"),
+    "how tables are read": ("unknown", "delimiter", "encoding", "edges_header", "nodes_header"),
 }
 
 

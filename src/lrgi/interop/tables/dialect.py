@@ -61,8 +61,8 @@ def dialect_of(
         tabs = any(suffix in (".tsv", ".tab") for suffix in path.suffixes)
         delimiter = "\t" if tabs else max(_DELIMITERS, key=lambda d: _consistency(rest, d))
     first = [cell.strip(" ") for cell in _rows(rest, delimiter)[0]]
-    named = header == "yes" or (header == "auto" and _is_header(first, known))
-    return Dialect(delimiter, encoding, skip, named, _names(first, named))
+    has_header = header == "yes" or (header == "auto" and _is_header(first, known))
+    return Dialect(delimiter, encoding, skip, has_header, _names(first, has_header))
 
 
 def _beginning(path: Path) -> bytes:
@@ -88,8 +88,8 @@ def _decoded(raw: bytes, encoding: str, path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise FormatError(
-            f"a CSV must be text in UTF-8, got other bytes in line {line:,} of {path}; save it as UTF-8 (in a "
-            "spreadsheet program: 'CSV UTF-8'), or name what it is with --encoding latin-1"
+            f"a CSV must be text in UTF-8, got other bytes in line {line:,} of {path}; save it as UTF-8 (in "
+            "a spreadsheet program: 'CSV UTF-8'), or name what it is with --encoding latin-1"
         ) from None
     except LookupError:
         raise FormatError(

@@ -165,5 +165,5 @@ def write_ids(db: Engine, nodes: int, directory: Path, *, whole: bool) -> ArrayE
 
 
 def _ids(column: Any) -> npt.NDArray[Any]:
-    values = column.to_numpy(zero_copy_only=False)
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values if values.dtype.kind == "i" else values.astype(np.str_)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from lrgi.errors import FormatError, InputError
@@ -100,7 +99,8 @@ def _duckdb() -> Any:
         import pyarrow  # noqa: F401
     except ImportError as missing:
         raise InputError(
-            f"tables must be read by duckdb and pyarrow, got no {missing.name}; run `pip install lrgi[tables]`"
+            f"tables must be read by duckdb and pyarrow, got no {missing.name}; "
+            "run `pip install lrgi[tables]`"
         ) from None
     return duckdb
 

@@ -45,16 +45,15 @@ def node_columns(source: Source) -> list[tuple[str, str]]:
 
 
 def make_node_rows(db: Engine, source: Source, id_column: str, *, whole: bool) -> None:
-    """node_rows(row, id, c0, c1, ...): the node table in the order of its rows, texts without spaces around."""
+    """node_rows(row, id, c0, c1, ...): the node table in the order of its rows."""
     db.keep_order(True)
     id_ = f"{quoted(id_column)}::BIGINT" if whole else source.text(id_column)
     parts = [
         f"{source.text(name) if source.family(name) == 'text' else quoted(name)} AS {at}"
         for name, at in node_columns(source)
     ]
-    what = "VIEW" if source.kind == "parquet" else "TABLE"
     db.run(
-        f"CREATE {what} node_rows AS "
+        f"CREATE VIEW node_rows AS "
         f"SELECT row_number() OVER () - 1 AS row, {id_} AS id, {', '.join(parts)} FROM {source.scan}"
     )
 
@@ -199,7 +198,10 @@ def measure(db: Engine, field: Field, training: npt.NDArray[np.bool_], plan: Tab
 
 
 def _category(db: Engine, field: Field, rows: int, most: int) -> Column | str:
-    counted = f"SELECT {field.value} AS v, count(*) AS many FROM node_rows JOIN training_rows USING (row) GROUP BY v"
+    counted = (
+        f"SELECT {field.value} AS v, count(*) AS many FROM node_rows JOIN training_rows USING (row) "
+        "GROUP BY v"
+    )
     distinct, named = db.one(
         f"SELECT count(v), coalesce(sum(many) FILTER (v IS NOT NULL), 0) FROM ({counted})"
     )

@@ -57,8 +57,10 @@ def kept_rows(db: Engine, read: int, total: int) -> Rows:
 def labels_of(
     db: Engine, field: Field, rows: Rows, classes: tuple[str, ...] | None
 ) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
-    """Classes of the nodes, int64[N] with -1 where there is a gap, and their names in order; a list of 0 and 1
-    per row gives uint8[N, C]. With `classes`, values that are none of them are gaps."""
+    """Classes of the nodes, int64[N] with -1 where there is a gap, and their names in order.
+
+    A list of 0 and 1 per row gives uint8[N, C]. With `classes`, values that are none of them are gaps.
+    """
     if field.family == "list":
         return _many_labels(db, field, rows), classes or ()
     if classes is None:
@@ -135,7 +137,8 @@ class _Attributes:
     """nodes.parquet while it is written: the id, then the user's own columns."""
 
     def __init__(self, path: Path, fields: Sequence[Field]) -> None:
-        self._path, self._fields, self._writer = path, fields, None
+        self._path, self._fields = path, fields
+        self._writer: Any = None
 
     def append(self, ids: Any, columns: Sequence[Any], keep: npt.NDArray[np.bool_]) -> None:
         import pyarrow as pa
@@ -195,8 +198,8 @@ def _encoded(
         column.encode(_values(column, array), gaps, part)
         if column.kind == "list" and not np.isfinite(part).all():
             raise FormatError(
-                f"lists in column {field.name!r} must hold finite numbers only, got another value; correct it, or "
-                "leave the column out with --ignore"
+                f"lists in column {field.name!r} must hold finite numbers, got another value; correct it, "
+                "or leave the column out with --ignore"
             )
         at += len(column.features)
     return out
@@ -215,7 +218,8 @@ def _values(column: Column, array: Any) -> npt.NDArray[Any]:
     lengths = pc.unique(pc.list_value_length(array).drop_null()).to_pylist()
     if lengths not in ([], [column.width]):
         raise FormatError(
-            f"lists in column {column.name!r} must have {column.width:,} numbers, got {lengths[0]:,}; correct them"
+            f"lists in column {column.name!r} must have {column.width:,} numbers, got {lengths[0]:,}; "
+            "correct them"
         )
     values = np.zeros((len(array), column.width), dtype=np.float32)
     given = array.is_valid().to_numpy(zero_copy_only=False)
@@ -241,15 +245,15 @@ def _many_labels(db: Engine, field: Field, rows: Rows) -> npt.NDArray[np.uint8]:
     width = max((len(row) for row in parts if row), default=0)
     if any(row is not None and (len(row) != width or not set(row) <= {0.0, 1.0}) for row in parts):
         raise FormatError(
-            f"lists of labels in column {field.name!r} must hold 0 or 1 for each of the same classes, got others; "
-            "correct them, or name another column with --label"
+            f"lists of labels in column {field.name!r} must hold 0 or 1 for each of the same classes, got "
+            "others; correct them, or name another column with --label"
         )
     labels = np.array([[0] * width if row is None else row for row in parts], dtype=np.uint8)
     return rows.spread(labels.reshape(len(parts), width), 0)
 
 
 def _in_order(values: list[str]) -> tuple[str, ...]:
-    """Class names: by number where all are whole numbers (-1 then stands for unknown), else by code points."""
+    """Class names: by number where all are whole numbers (-1 is then unknown), else by code points."""
     try:
         return tuple(sorted((v for v in values if int(v) != -1), key=int))
     except ValueError:

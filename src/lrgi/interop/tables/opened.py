@@ -1,9 +1,9 @@
-"""Tables that are found and understood: which column is what, and `edges` and `node_rows` inside the engine."""
+"""Tables found and understood: which column is what, and `edges` and `node_rows` inside the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lrgi.errors import InputError
 from lrgi.interop.tables.edges import NodeCounts
@@ -15,7 +15,7 @@ from lrgi.interop.tables.sources import Reading, Source, open_source
 
 @dataclass(frozen=True)
 class Tables:
-    """What the engine holds now: edges(src, dst), and node_rows(row, id, c0, ...) where there is a node table."""
+    """What the engine holds now: edges(src, dst), and node_rows(row, id, c0, ...) of a node table."""
 
     edges: Source
     nodes: Source | None
@@ -29,12 +29,14 @@ def open_tables(
     db: Engine, edges: str, nodes: str | None, plan: TablePlan, tell: Callable[[str], None]
 ) -> Tables:
     """Read the tables' beginnings, choose columns, and make views of them (tables of what is text)."""
-    reading = Reading("\t" if plan.delimiter == "\\t" else plan.delimiter, plan.encoding, plan.header)
+    delimiter = "\t" if plan.delimiter == "\\t" else plan.delimiter
+    reading = Reading(delimiter, plan.encoding, plan.edges_header)
     ends = _known("src", "dst", plan.src, plan.dst)
     edge_source = open_source(db, edges, "--edges", reading, ends)
     columns = dict(zip(("src", "dst"), _ends(edge_source, plan), strict=True))
     node_source = None
     if nodes is not None:
+        reading = replace(reading, header=plan.nodes_header)
         node_source = open_source(db, nodes, "--nodes", reading, _known("id", "label", "split", plan.id))
         columns |= _roles(node_source, plan)
     guessed = tuple(
@@ -73,8 +75,8 @@ def check_met(db: Engine, tables: Tables, counts: NodeCounts) -> None:
     ends = db.rows("SELECT coalesce(src, dst) FROM edges WHERE coalesce(src, dst) IS NOT NULL LIMIT 1")
     if ends:
         raise InputError(
-            f"edges must name nodes of the node table, got none that does: {ends[0][0]!r} in the edges, {node!r} "
-            "in the nodes; correct --src, --dst or --id"
+            f"edges must name nodes of the node table, got none that does: {ends[0][0]!r} in the edges, "
+            f"{node!r} in the nodes; correct --src, --dst or --id"
         )
 
 
@@ -94,7 +96,7 @@ def _ends(source: Source, plan: TablePlan) -> tuple[str, str]:
     if headless and len(names) >= 2:
         src, dst = src or names[0], dst or names[1]
     if src is None or dst is None:
-        also = ", or pass --header no if its first row is an edge" if source.kind == "csv" else ""
+        also = ", or pass --edges-header no if its first row is an edge" if source.kind == "csv" else ""
         raise InputError(
             f"edges must have columns of senders and receivers, got {', '.join(names)} in {source.title}; "
             f"name them with --src and --dst{also}"
@@ -118,9 +120,8 @@ def _make_edges(db: Engine, source: Source, columns: Mapping[str, str], *, whole
     for role in ("src", "dst"):
         value = f"{quoted(columns[role])}::BIGINT" if whole else source.text(columns[role])
         parts.append(f"{value} AS {role}")
-    what = "VIEW" if source.kind == "parquet" else "TABLE"
     db.keep_order(False)
-    db.run(f"CREATE {what} edges AS SELECT {', '.join(parts)} FROM {source.scan}")
+    db.run(f"CREATE VIEW edges AS SELECT {', '.join(parts)} FROM {source.scan}")
 
 
 def _chosen(edges: Source, nodes: Source | None, columns: Mapping[str, str], guessed: tuple[str, ...]) -> str:

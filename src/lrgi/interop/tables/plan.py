@@ -9,13 +9,17 @@ from typing import Any
 from lrgi.errors import InputError
 
 KNOWN = {
-    "src": ("src", "source", "from", "sender", "u", "head", "src_id", "source_id", "from_id", "node1", "start"),
+    "src": ("src", "source", "from", "sender", "u", "head", "src_id", "source_id", "from_id", "node1",
+            "start"),
     "dst": ("dst", "destination", "target", "to", "receiver", "v", "tail", "dst_id", "target_id", "to_id",
             "node2", "end"),
     "id": ("id", "node", "node_id", "nodeid", "name", "key"),
     "label": ("label", "class", "y", "target", "labels"),
     "split": ("split", "fold", "subset", "partition"),
 }  # fmt: skip
+
+
+_HEADERS = ("auto", "yes", "no")
 
 
 def _setting(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
@@ -43,10 +47,12 @@ class TablePlan:
     directed: bool = _setting(False, "keep edges as they are: only the receiver reads the sender")
     delimiter: str = _setting("", "between the cells of a CSV; empty: , ; | tab or space, as it looks")
     encoding: str = _setting("", "of a CSV: utf-8, utf-16 or latin-1; empty: utf-8, or utf-16 if marked so")
-    header: str = _setting("auto", "whether a CSV's first row names the columns", ("auto", "yes", "no"))
+    edges_header: str = _setting("auto", "whether the first row of CSV edges names columns", _HEADERS)
+    nodes_header: str = _setting("auto", "whether the first row of CSV nodes names columns", _HEADERS)
 
     def __post_init__(self) -> None:
-        for name, allowed in (("unknown", ("add", "drop")), ("header", ("auto", "yes", "no"))):
+        choices = {"unknown": ("add", "drop"), "edges_header": _HEADERS, "nodes_header": _HEADERS}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(
                     f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}; choose one"

@@ -1,4 +1,4 @@
-"""`lrgi import --edges --nodes`: tables to a graph directory, on the disk where they are larger than memory."""
+"""`lrgi import --edges --nodes`: tables to a graph directory, by way of the disk."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from lrgi.probe.data import random_split
 from lrgi.structural import plan_features, structural_features
 
 _ROWS = 1 << 16
+_PLAN = TablePlan()
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ def import_tables(
     out: str | Path,
     *,
     nodes: str | None = None,
-    plan: TablePlan = TablePlan(),
-    wishes: Wishes = Wishes(),
+    plan: TablePlan = _PLAN,
+    wishes: Wishes | None = None,
     like: Encoding | None = None,
     name: str = "",
     overwrite: bool = False,
@@ -84,7 +85,7 @@ def import_tables(
     `like` is the encoding of another graph, whose columns this one must have and whose treatment it gets.
     Raises InputError or FormatError, with nothing written.
     """
-    final = Path(out)
+    final, wishes = Path(out), wishes or Wishes()
     with (
         new_graph_directory(final, overwrite=overwrite) as fresh,
         engine(final, wishes.memory, wishes.threads) as db,
@@ -106,9 +107,7 @@ def import_tables(
             rows = kept_rows(db, counts.read, counts.total)
         tell("encoding the columns of the nodes")
         made = _Nodes(db, tables, rows, plan, wishes).write(entries, like, fresh)
-        write_manifest(
-            fresh, name or final.name, entries, encoding=made.encoding, attributes=made.attributes
-        )
+        write_manifest(fresh, name or final.name, entries, encoding=made.encoding, attributes=made.attributes)
     return Imported(found, counts, tables.columns, tables.guessed, made.encoding)
 
 
@@ -195,7 +194,7 @@ class _Nodes:
         return fields, Encoding(tuple(columns), None, ignored, classes)
 
     def _training_rows(self, split: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.bool_]:
-        """The rows whose statistics may be used: those of training nodes, or of all where there is no split."""
+        """The rows whose statistics may be used: training nodes, or all where there is no split."""
         if split is None or not (split == TRAIN).any():
             return self.rows.kept
         training = self.rows.kept.copy()
@@ -215,8 +214,8 @@ class _Nodes:
         if not wanted:
             if "features" not in entries:
                 raise InputError(
-                    "a graph must have features, got none from these tables; give --nodes with columns of numbers "
-                    "or categories, or make some with --features-from degree"
+                    "a graph must have features, got none from these tables; give --nodes with columns of "
+                    "numbers or categories, or make some with --features-from degree"
                 )
             return encoding
         bare = Graph.trusted(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
+import gzip
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from lrgi.errors import FormatError
+from lrgi.errors import FormatError, InputError
 from lrgi.interop.tables.dialect import Dialect, dialect_of
 from lrgi.interop.tables.engine import Engine, literal, quoted
 
@@ -20,7 +21,6 @@ _WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "
 _REAL = {"FLOAT", "DOUBLE", "UBIGINT", "HUGEINT", "UHUGEINT", "BOOLEAN"}
 _NOTHING = '"NULL"'  # a column of gaps alone
 _MOMENTS = ("DATE", "TIMESTAMP")
-_STRICT_BYTES = 64 << 20  # above, a CSV is first read in parallel, which takes no ragged rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Source:
             at = f"({at} ->> '$')"
         elif kind in ("FLOAT", "DOUBLE"):  # whole numbers that gaps made floating, as in pandas
             whole = f"{at} = floor({at}) AND abs({at}) < 9007199254740992"
-            at = f"CASE WHEN isnan({at}) THEN NULL WHEN {whole} THEN {at}::BIGINT::VARCHAR ELSE {at}::VARCHAR END"
+            said = f"WHEN {whole} THEN {at}::BIGINT::VARCHAR ELSE {at}::VARCHAR"
+            at = f"CASE WHEN isnan({at}) THEN NULL {said} END"
         elif kind != "VARCHAR":
             at = f"{at}::VARCHAR"
         return f"nullif({f'trim({at})' if self.kind == 'csv' else at}, '')"
@@ -96,7 +97,9 @@ def open_source(
     if kinds[0] == "parquet":
         scan = f"read_parquet({listed})"
     else:
-        scan = f"read_json({listed}, format = 'newline_delimited', sample_size = -1, union_by_name = true)"
+        scan = f"json{len(db.rows('SHOW TABLES'))}"
+        read = f"read_json({listed}, format = 'newline_delimited', sample_size = -1, union_by_name = true)"
+        db.run(f"CREATE TABLE {scan} AS SELECT * FROM {read}")
     columns = {name: kind for name, kind, *_ in db.rows(f"DESCRIBE SELECT * FROM {scan}")}
     if list(columns) == ["json"]:  # what DuckDB calls rows that are no objects
         raise FormatError(
@@ -124,15 +127,42 @@ def _text_source(
         f"skip = {dialect.skip}, encoding = {literal(dialect.encoding)}, auto_detect = false, "
         f"columns = {columns}"
     )
-    ragged = f"read_csv({listed}, {options}, null_padding = true, parallel = false)"
-    scan = ragged
-    if sum(path.stat().st_size for path in files) > _STRICT_BYTES:
-        scan = f"read_csv({listed}, {options})"
+    table = f"text{len(db.rows('SHOW TABLES'))}"
+    _read_text(db, files, table, f"read_csv({listed}, {options}", dialect.encoding)
+    return Source(files, "csv", dict.fromkeys(dialect.names, "VARCHAR"), table, dialect)
+
+
+def _read_text(db: Engine, files: tuple[Path, ...], table: str, call: str, encoding: str) -> None:
+    """Make a table of CSV files: whole rows first, then also rows that end early.
+
+    DuckDB reads short rows beside cells with line ends only when it is told not to read in parallel, and
+    then it passes over a quote that is never closed, with all that follows. So those are counted before.
+    """
+    refusal: FormatError | InputError | None = None
+    for options in ("", ", null_padding = true", ", null_padding = true, parallel = false"):
         try:
-            db.one(f"SELECT count(*) FROM {scan}")
-        except FormatError:
-            scan = ragged
-    return Source(files, "csv", dict.fromkeys(dialect.names, "VARCHAR"), scan, dialect)
+            if "parallel" in options:
+                _check_quotes(files, encoding)
+            db.run(f"CREATE TABLE {table} AS SELECT * FROM {call}{options})")
+            return
+        except (FormatError, InputError) as error:
+            refusal = error
+            if options and "null_padding" not in str(error.__cause__):
+                break
+    assert refusal is not None
+    raise refusal
+
+
+def _check_quotes(files: tuple[Path, ...], encoding: str) -> None:
+    for path in files:
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", encoding=encoding, newline="") as file:
+            quotes = sum(part.count('"') for part in iter(lambda file=file: file.read(1 << 20), ""))
+        if quotes % 2:
+            raise FormatError(
+                f"quotes in a CSV must be closed and doubled inside cells, got {quotes:,} of them in {path}; "
+                "correct the row where one is missing"
+            )
 
 
 def _files(given: str, what: str) -> tuple[Path, ...]:
@@ -142,7 +172,9 @@ def _files(given: str, what: str) -> tuple[Path, ...]:
     elif place.is_file():
         found = [place]
     else:
-        found = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if Path(name).is_file()]
+        beyond = Path(place.anchor)  # where a pattern begins: / or here
+        found = sorted(beyond.glob(str(place.relative_to(beyond)))) if given.strip() else []
+        found = [path for path in found if path.is_file()]
     if not found:
         rest = "a folder without tables" if place.is_dir() else "no such file"
         raise FormatError(
