@@ -1,4 +1,4 @@
-"""The benchmark of imports: that both ways give the same graph, and that the page says what the record says."""
+"""The benchmark of imports: both ways give the same graph, and the page says what the record says."""
 
 import json
 import sys
