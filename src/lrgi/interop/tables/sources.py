@@ -157,7 +157,9 @@ def _check_quotes(files: tuple[Path, ...], encoding: str) -> None:
     for path in files:
         opener = gzip.open if path.suffix == ".gz" else open
         with opener(path, "rt", encoding=encoding, newline="") as file:
-            quotes = sum(part.count('"') for part in iter(lambda file=file: file.read(1 << 20), ""))
+            quotes = 0
+            while part := file.read(1 << 20):
+                quotes += part.count('"')
         if quotes % 2:
             raise FormatError(
                 f"quotes in a CSV must be closed and doubled inside cells, got {quotes:,} of them in {path}; "
