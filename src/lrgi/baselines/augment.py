@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lrgi.errors import InputError
-from lrgi.graph.features import DenseTable, SparseTable, Table
+from lrgi.graph.features import Table
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Block, Hop
 from lrgi.training.objective import FittedModule, outermost_first
@@ -52,18 +52,14 @@ def drop_edges(block: Block, share: float, random: np.random.Generator) -> Block
 
 
 def mask_columns(rows: Rows, share: float, random: np.random.Generator) -> Rows:
-    """The rows with a random share of the columns zero, the same ones in all; sparse rows stay sparse."""
+    """The rows with a random share of the columns zero, the same ones in all; nothing is copied."""
     if share == 0:
         return rows
     kept = (random.random(rows.width, dtype=np.float32) >= share).astype(np.float32)
-    table = rows.table if rows.nodes is None else rows.table.take(rows.nodes)
-    if isinstance(table, SparseTable):
-        masked = table.data * kept[table.indices]
-        return Rows(SparseTable(table.indptr, table.indices, masked, table.columns), None, rows.device)
-    return Rows(DenseTable(table.array * kept), None, rows.device)
+    return replace(rows, kept=kept if rows.kept is None else rows.kept * kept)
 
 
 def shuffle_rows(rows: Rows, random: np.random.Generator) -> Rows:
     """The same rows in random order; nothing is copied."""
     order = random.permutation(rows.count).astype(np.int32)
-    return Rows(rows.table, order if rows.nodes is None else rows.nodes[order], rows.device)
+    return replace(rows, nodes=order if rows.nodes is None else rows.nodes[order])

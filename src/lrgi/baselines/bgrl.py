@@ -81,7 +81,7 @@ class Bootstrap(Objective):
     def __init__(self, plan: FitPlan, online: Stack, settings: BGRLSettings) -> None:
         super().__init__()
         self.seed, self.shares, self.inertia = plan.seed, settings.shares, settings.inertia
-        self.target = copy.deepcopy(online).requires_grad_(False)
+        self.target = copy.deepcopy(online).cpu().requires_grad_(False)  # weights are drawn on the CPU
         self.target.reset(randomness.torch_stream(plan.seed, "bgrl", "target"))
         self.weight_in = nn.Parameter(torch.empty(settings.hidden, online.out_dim))
         self.bias_in = nn.Parameter(torch.zeros(settings.hidden))

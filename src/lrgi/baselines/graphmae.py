@@ -116,7 +116,8 @@ class MaskedAutoencoder(Objective):
 
     def _corrupted(self, x: Tensor, mask: Mask) -> Tensor:
         kept = _unmasked(mask.token, x)
-        x = x.index_copy(0, torch.from_numpy(mask.replaced), x[torch.from_numpy(mask.others)])
+        replaced, others = (torch.from_numpy(ids).to(x.device) for ids in (mask.replaced, mask.others))
+        x = x.index_copy(0, replaced, x[others])
         return x * kept + (1 - kept) * self.token
 
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from lrgi.baselines.propagate import propagate
+from lrgi.compute.machine import device_called
 from lrgi.compute.products import gram
 from lrgi.compute.threads import lanes
 from lrgi.encoder import Encoder, embed_layer
@@ -31,6 +32,7 @@ from lrgi.training.journal import Journal
 from lrgi.training.plan import FitPlan
 
 _NOISE = 1e-6
+_CPU = torch.device("cpu")
 
 
 def fit_whiten(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> Encoder:
@@ -38,7 +40,8 @@ def fit_whiten(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> E
     journal, table = journal or Journal(), graph.features
     layers: list[GraphLayer] = []
     for number in range(1, plan.layers + 1):
-        layer = whitening_layer(graph, table, plan.for_layer(number).width)
+        own = plan.for_layer(number)
+        layer = whitening_layer(graph, table, own.width, device_called(own.device))
         journal.layer_fitted(number, layer)
         layers.append(layer)
         if number < plan.layers:
@@ -47,24 +50,29 @@ def fit_whiten(graph: Graph, plan: FitPlan, journal: Journal | None = None) -> E
     return Encoder(layers)
 
 
-def whitening_layer(graph: Graph, table: Table, width: int) -> MeanLayer:
-    """One step: at most `width` columns, mean 0 and covariance I over the graph's nodes."""
+def whitening_layer(graph: Graph, table: Table, width: int, device: torch.device = _CPU) -> MeanLayer:
+    """One step: at most `width` columns, mean 0 and covariance I over the graph's nodes.
+
+    The covariance's directions are found on the device; the layer is the CPU's.
+    """
     layer = MeanLayer(table.shape[1], min(width, table.shape[1]))
     with torch.no_grad(), lanes():
-        weight, bias = whitening(propagate(graph, table, 1).array, layer.out_dim)
+        weight, bias = whitening(propagate(graph, table, 1).array, layer.out_dim, device)
         layer.weight.copy_(weight)
         layer.bias.copy_(bias)
     return layer
 
 
-def whitening(x: np.ndarray, width: int) -> tuple[Tensor, Tensor]:
+def whitening(x: np.ndarray, width: int, device: torch.device = _CPU) -> tuple[Tensor, Tensor]:
     """W [width, d] and b: x W' + b has mean 0 and covariance I (divided by N) along x's main directions.
 
     A direction's sign is such that its largest entry is positive.
     """
     mean = x.mean(0, dtype=np.float64)
     centred = torch.from_numpy(np.subtract(x, mean, dtype=np.float32, casting="same_kind"))
-    variances, directions = torch.linalg.eigh(gram(centred).double() / len(x))
+    covariance = gram(centred) if device == _CPU else (on := centred.to(device)).t() @ on
+    found = torch.linalg.eigh(covariance.double() / len(x))
+    variances, directions = (part.cpu() for part in found)
     variances, directions = variances.flip(0)[:width], directions.flip(1)[:, :width].t()
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     scale = torch.rsqrt(variances.clamp(min=0) + _NOISE * variances[0].clamp(min=1e-30))

@@ -89,7 +89,7 @@ class GATLayer(GraphLayer):
 
     def _aggregates_first(self, x: Rows, hop: Hop) -> bool:
         """Multiply-adds of a forward and backward pass, either way."""
-        if not isinstance(x.table, DenseTable) or x.device != "cpu":
+        if not isinstance(x.table, DenseTable) or x.device != "cpu" or x.kept is not None:
             return False
         projection, edges = self.in_dim * self.out_dim, hop.num_edges + hop.num_rows
         first = 3 * hop.num_rows * projection + _KERNEL_COST * 4 * edges * self.heads * self.in_dim

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,20 @@ NO_NODES = np.empty(0, np.int32)  # in kernels: the rows in their own order
 
 _ROWS_PER_TASK = 512
 _BACKWARD_SLICES = 8
+_RESIDENT_BYTES = 4 << 30  # a table up to here is copied to an accelerator whole
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows `nodes` of `table`, in that order; `nodes` None: all of it. Nothing is copied until asked."""
+    """The rows `nodes` of `table`, in that order; `nodes` None: all of it. Nothing is copied until asked.
+
+    `kept`, float32[width] of 0 and 1, says which columns count; the others are zero.
+    """
 
     table: Table
     nodes: np.ndarray | None = None
     device: str = "cpu"
+    kept: np.ndarray | None = None
 
     @classmethod
     def of(cls, table: Table, block: Block, device: str = "cpu") -> Rows:
@@ -49,16 +54,23 @@ class Rows:
     def range(self, start: int, stop: int) -> Rows:
         """The rows start..stop of these."""
         if self.nodes is None:
-            return Rows(self.table.slice(start, stop), None, self.device)
-        return Rows(self.table, self.nodes[start:stop], self.device)
+            return replace(self, table=self.table.slice(start, stop))
+        return replace(self, nodes=self.nodes[start:stop])
 
     def dense(self) -> Tensor:
         """The rows as a tensor [count, width] on the device: a view where that is possible."""
+        whole = self._all_columns()
+        return whole if self.kept is None else whole * torch.from_numpy(self.kept).to(whole.device)
+
+    def _all_columns(self) -> Tensor:
         if isinstance(self.table, DenseTable) and self.nodes is None:
             whole = as_tensor(self.table.array)
             return whole if self.device == "cpu" else resident.dense_on(whole, self.device)
         if isinstance(self.table, SparseTable) and self.nodes is None and self.device != "cpu":
             return resident.sparse_on(self.table, self.device)[0].to_dense()
+        if self.nodes is not None and self._is_resident:
+            at = torch.from_numpy(self.nodes).to(self.device)
+            return resident.dense_on(as_tensor(self.table.array), self.device)[at]  # type: ignore[union-attr]
         if self.nodes is None or isinstance(self.table, SparseTable):
             ids = np.arange(self.count) if self.nodes is None else self.nodes
             return torch.from_numpy(self.table.rows(ids)).to(self.device)
@@ -80,15 +92,29 @@ class Rows:
         activation: Activation = "none",
     ) -> Tensor:
         """activation(rows W^T + bias + plus), W [D, width]: [count, D]; sparse rows are never made dense."""
+        if self.kept is not None:  # a column that is zero is one whose weights are
+            weight = weight * torch.from_numpy(self.kept).to(weight.device)
         if not isinstance(self.table, SparseTable):
-            return linear(self.dense(), weight, bias, plus=plus, activation=activation)
+            return linear(self._all_columns(), weight, bias, plus=plus, activation=activation)
         if weight.device.type != "cpu":
-            table = self.table if self.nodes is None else self.table.take(self.nodes)
-            y = resident.sparse_product(table, weight)
+            y = self._sparse_on_device(self.table, weight)
         else:
             y = _SparseProduct.apply(weight.t().contiguous(), self)  # type: ignore[no-untyped-call]
         y = y if bias is None else y + bias
         return activate(y if plus is None else y + plus, activation)
+
+    def _sparse_on_device(self, table: SparseTable, weight: Tensor) -> Tensor:
+        if self.nodes is None:
+            return resident.sparse_product(table, weight)
+        if 2 * len(self.nodes) < table.shape[0]:
+            return resident.sparse_product(table.take(self.nodes), weight)
+        return resident.sparse_product(table, weight)[torch.from_numpy(self.nodes).to(weight.device)]
+
+    @property
+    def _is_resident(self) -> bool:
+        """Whether the whole table is kept on an accelerator, to take rows from it there."""
+        dense = isinstance(self.table, DenseTable)
+        return dense and self.device != "cpu" and self.table.dense_bytes <= _RESIDENT_BYTES
 
 
 class _SparseProduct(torch.autograd.Function):
