@@ -9,6 +9,8 @@ from lrgi.graph.inductive import disjoint_union
 from lrgi.graph.partition import save_partition
 from lrgi.graph.synthetic import planted_communities
 from lrgi.interop.metis import owners_by_metis
+from lrgi.training.plan import FitPlan
+from lrgi.training.traffic import step_traffic
 from reference import shared_fits
 from reference.worlds import Processes
 
@@ -85,6 +87,33 @@ def test_a_fit_by_several_processes_is_the_fit_of_one(processes, graph, case):
             assert np.array_equal(result["embedding"], results[0]["embedding"])
         np.testing.assert_allclose(results[0]["losses"], one["losses"], rtol=1e-3)
         assert np.abs(results[0]["embedding"] - one["embedding"]).max() < 5e-3
+
+
+@pytest.mark.parametrize("more", [{}, {"predictors": "closed"}, {"reduction": "bf16", "layer": "sage"}])
+def test_bytes_are_counted_and_known_before(processes, graph, more):
+    settings = SETTINGS | more
+    for size in (2, 4):
+        result = processes.run(size, shared_fits.fitted, graph, settings)[0]
+        plan, half = FitPlan(**settings), len(result["sent"]) // 2
+        for number, sent in ((1, result["sent"][1:half]), (2, result["sent"][half + 1 :])):
+            in_dim = 24 if number == 1 else 16
+            expected = step_traffic(plan, in_dim, number, size).total
+            assert len(set(sent)) == 1  # the same in every step
+            assert abs(sent[0] - expected) <= 4  # rounded here and there
+
+
+def test_gradients_in_bf16_stay_close_and_weigh_half(processes, graph):
+    settings = SETTINGS | {"layers": 1, "updates": 100}
+    (one,) = processes.run(1, shared_fits.fitted, graph, settings)
+    exact, narrow = (
+        processes.run(2, shared_fits.fitted, graph, settings | {"reduction": reduction})
+        for reduction in ("float32", "bf16")
+    )
+    assert np.array_equal(narrow[0]["embedding"], narrow[1]["embedding"])
+    ends = [np.mean(result["losses"][-10:]) for result in (one, exact[0], narrow[0])]
+    assert abs(ends[1] / ends[0] - 1) < 1e-3
+    assert 0 < abs(ends[2] / ends[0] - 1) < 2e-2
+    assert 0.5 < narrow[0]["sent"][1] / exact[0]["sent"][1] < 0.6  # covariances stay exact
 
 
 @pytest.mark.parametrize(

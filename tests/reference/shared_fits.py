@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,6 @@ def fitted(world: World, graph: Graph, settings: dict[str, Any]) -> dict[str, An
 
 def table_in_files(world: World, path: str, graph: Graph, kind: str, skip: bool) -> dict[str, Any]:
     """One layer's table made together; with `skip`, process 1 stops after the ranges of others are left."""
-    from pathlib import Path
 
     import lrgi.encoder as module
     from lrgi.encoder import embed_layer
@@ -153,3 +153,19 @@ def fitted_in_parts(world: World, path: str, settings: dict[str, Any]) -> dict[s
         "names": np.array(part.names),
         "tables": steps.tables,
     }
+
+
+class Signs(Listener):
+    """Leaves a file when a fit is well under way."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def step_taken(self, record: StepRecord) -> None:
+        if record.place.step == 5:
+            Path(self.path).touch()
+
+
+def endless(world: World, graph: Graph, settings: dict[str, Any], sign: str) -> None:
+    """A fit that nobody waits for the end of."""
+    fit_encoder(graph, FitPlan(**(settings | {"updates": 10**7})), Journal(Signs(f"{sign}-{world.rank}")))

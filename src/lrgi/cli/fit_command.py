@@ -46,7 +46,7 @@ GROUPS = {
     "what it is fitted on": ("fit_on", "batch_size", "neighbours", "next_neighbours"),
     "how long, how fast": ("updates", "epochs", "learning_rate", "weight_decay", "warmup", "schedule"),
     "the objective": ("reconstruction", "variance", "covariance", "predictors", "expansion", "ridge"),
-    "numbers and chance": ("precision", "device", "seed"),
+    "numbers and chance": ("precision", "reduction", "device", "seed"),
 }
 
 

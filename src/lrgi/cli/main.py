@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
     # A waiting OpenMP thread must sleep, not spin: beside a busy neighbour spinning slows all tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # an unreachable process is one sentence of ours
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:

@@ -34,8 +34,8 @@ class World:
     def add_up(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all processes, to the same bits everywhere; one message."""
 
-    def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor) -> None:
-        """As `add_up`; gradients may be rounded to bf16 on the way, `exact` is not."""
+    def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor, *, narrow: bool) -> None:
+        """As `add_up`; `narrow` rounds gradients to bf16 on the way, `exact` is never rounded."""
 
     def repeat(self, *tensors: Tensor, source: int = 0) -> None:
         """Replace each tensor by what process `source` has there."""
@@ -49,11 +49,10 @@ class World:
 
 
 class ProcessGroup(World):
-    """The processes of torch's default group; `compressed` sends the sums of gradients as bf16."""
+    """The processes of torch's default group."""
 
-    def __init__(self, *, compressed: bool = False) -> None:
+    def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.compressed = compressed
 
     def add_up(self, *tensors: Tensor) -> None:
         """By a ring, so 2 (P - 1) / P of the bytes leave each process."""
@@ -63,14 +62,14 @@ class ProcessGroup(World):
             dist.all_reduce(flat)
         _spread(flat, tensors)
 
-    def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor) -> None:
-        """One message, or one of bf16 and a tiny exact one."""
-        if not self.compressed:
+    def add_gradients(self, gradients: Sequence[Tensor], exact: Tensor, *, narrow: bool) -> None:
+        """One message, or one of half the size and a tiny one."""
+        if not narrow:
             return self.add_up(*gradients, exact)
-        narrow = [torch.cat([gradient.reshape(-1).bfloat16() for gradient in gradients])]
-        self.add_up(*narrow)
+        rounded = torch.cat([gradient.reshape(-1).bfloat16() for gradient in gradients])
+        self.add_up(rounded)
         self.add_up(exact)
-        _spread(narrow[0], gradients)
+        _spread(rounded, gradients)
 
     def repeat(self, *tensors: Tensor, source: int = 0) -> None:
         """The source sends, the others hand on, along a binomial tree."""
@@ -114,9 +113,7 @@ def present() -> World:
 
 
 @contextmanager
-def joined(
-    *, compressed: bool = False, timeout: float = TIMEOUT_SECONDS, device: str = "cpu"
-) -> Iterator[World]:
+def joined(*, timeout: float = TIMEOUT_SECONDS, device: str = "cpu") -> Iterator[World]:
     """Within it, this process is one of those that its launcher (torchrun, say) started.
 
     The launcher's environment says how many there are and where they meet. WorldError where they do not,
@@ -126,7 +123,7 @@ def joined(
     backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
     with _one_sentence():
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
-    before, _present = _present, ProcessGroup(compressed=compressed)
+    before, _present = _present, ProcessGroup()
     try:
         yield _present
     finally:

@@ -79,7 +79,7 @@ def fit_layer(
             place = place._replace(epoch=epoch, step=place.step + 1)
             terms = objective.terms(layer, table, block, place)
             rate = learning_rate(own, place.step, steps)
-            terms = descend(optimizer, terms, own.weights, rate, place, world)
+            terms = descend(optimizer, terms, own, rate, place, world)
             objective.after_step(layer, place)
             journal.step_taken(StepRecord(place, terms, rate, block, world.sent))
     world.repeat(*layer.parameters())  # equal already, unless the machines are of different makes

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from lrgi.distributed.collectives import ALONE, World
 from lrgi.errors import DivergedError
-from lrgi.objective.infomax import Weights
 from lrgi.objective.terms import LossTerms, detached, with_values
 from lrgi.training.journal import Place
 from lrgi.training.plan import FitPlan
@@ -34,7 +33,7 @@ def learning_rate(plan: FitPlan, step: int, steps: int) -> float:
 def descend(
     optimizer: torch.optim.Optimizer,
     terms: LossTerms,
-    weights: Weights,
+    plan: FitPlan,
     rate: float,
     place: Place,
     world: World = ALONE,
@@ -44,7 +43,7 @@ def descend(
     In a world of several processes each hands over its shares, which are added up as the gradients are.
     A loss that is not finite is refused before it does harm.
     """
-    loss, known = terms.total(weights), detached(terms)
+    loss, known = terms.total(plan.weights), detached(terms)
     if world.alone:
         _check(loss, place)
     for group in optimizer.param_groups:
@@ -53,9 +52,9 @@ def descend(
     loss.backward()  # type: ignore[no-untyped-call]
     if not world.alone:
         shares = torch.stack(list(known._asdict().values()))
-        world.add_gradients(_gradients(optimizer), shares)
+        world.add_gradients(_gradients(optimizer), shares, narrow=plan.reduction == "bf16")
         known = with_values(known, shares)
-        _check(known.total(weights), place)
+        _check(known.total(plan.weights), place)
     optimizer.step()
     return known
 

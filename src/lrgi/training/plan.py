@@ -57,6 +57,11 @@ class FitPlan:
     expansion: int = setting(8, "hidden width of network predictors, in multiples of the width")
     ridge: float = setting(0.01, "what closed predictors add to the covariances' diagonal")
     precision: str = setting("float32", "of the matrix products", ("float32", "bf16"))
+    reduction: str = setting(
+        "float32",
+        "of the gradients that several processes send each other; bf16 halves what travels",
+        ("float32", "bf16"),
+    )
     device: str = setting("cpu", "where to compute: cpu, cuda, cuda:1, ...")
     seed: int = setting(0, "decides every random choice")
     per_layer: tuple[Mapping[str, Any], ...] = field(
