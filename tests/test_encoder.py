@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from lrgi.directory import write_sealed
 from lrgi.encoder import CONFIG, WEIGHTS, Encoder
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.synthetic import planted_communities
@@ -81,7 +82,7 @@ def test_a_newer_version_and_torn_weights_are_refused(tmp_path):
     (tmp_path / "e" / CONFIG).write_text(json.dumps({**config, "version": 2}))
     with pytest.raises(FormatError, match="version must be from 1 to 1, got 2"):
         Encoder.load(tmp_path / "e")
-    (tmp_path / "e" / CONFIG).write_text(json.dumps(config))
+    write_sealed(tmp_path / "e" / CONFIG, config)
     weights = (tmp_path / "e" / WEIGHTS).read_bytes()
     for torn in (weights[:-5], weights[:4], b"", weights[:8] + b"x" + weights[9:]):
         (tmp_path / "e" / WEIGHTS).write_bytes(torn)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lrgi.compute.allocator import empty_table, release_freed_memory
 from lrgi.compute.threads import lanes
-from lrgi.directory import new_directory, write_json
+from lrgi.directory import check_seal, checksum, flush_file, new_directory, write_sealed
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
@@ -109,7 +109,8 @@ class Encoder:
         }
         with new_directory(final) as fresh:
             save_file(weights, fresh / WEIGHTS)
-            write_json(fresh / CONFIG, config)
+            flush_file(fresh / WEIGHTS)
+            write_sealed(fresh / CONFIG, config | {"weights": checksum(fresh / WEIGHTS)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Encoder:
@@ -117,6 +118,8 @@ class Encoder:
         directory = Path(path)
         config = _read_config(directory)
         try:
+            if config.get("weights", "") not in ("", checksum(directory / WEIGHTS)):
+                raise ValueError(f"{WEIGHTS} was changed or damaged")
             layers = [
                 make_layer(entry["kind"], entry["in_dim"], entry["out_dim"], **entry["settings"])
                 for entry in config["layers"]
@@ -133,6 +136,7 @@ class Encoder:
                 f"an encoder's {CONFIG} and {WEIGHTS} must belong together, got {directory}, "
                 f"where they do not ({type(error).__name__}: {error}); save the encoder again"
             ) from error
+        check_seal(directory / CONFIG)
         return cls(layers, config.get("extra", {}), num_features=columns)
 
 
@@ -219,7 +223,7 @@ def _describe(layer: GraphLayer) -> dict[str, Any]:
 def _is_encoder(directory: Path) -> bool:
     try:
         config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("format") == FORMAT
 
@@ -238,3 +242,10 @@ def _read_config(directory: Path) -> dict[str, Any]:
             "upgrade lrgi to open what a newer lrgi wrote"
         )
     return config
+
+
+def verify_encoder(path: str | os.PathLike[str]) -> None:
+    """Read a whole encoder directory: FormatError where a byte is not as it was written."""
+    directory = Path(path)
+    Encoder.load(directory)
+    check_seal(directory / CONFIG, required=True)

@@ -22,3 +22,11 @@ class DivergedError(LRGIError, ArithmeticError):
 
 class WorldError(LRGIError):
     """A process of several that fit together is gone or out of reach."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The process was asked to end by a signal, and did so when it could; the message says what is kept."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.signal = signal

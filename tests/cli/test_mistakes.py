@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from lrgi.cli import main as command_line
 from lrgi.cli.main import COMMANDS
+from lrgi.directory import locked, write_sealed
 from lrgi.training.run import RECORD
 from reference.tiny import SMALL, npz_arrays, tiny_graph
 
@@ -73,18 +73,38 @@ def test_a_run_directory_that_holds_something_else(lrgi, place, tmp_path):
 
 
 def test_a_finished_run(lrgi, place):
-    answer = lrgi("fit", place / "graph", "--out", place / "run")
-    fails(answer, "which holds a finished run; choose another path or pass --overwrite")
+    answer = lrgi("fit", place / "graph", "--out", place / "run", *SMALL, "--seed", "1")
+    fails(answer, "got seed 1 for", "which holds a finished run with seed 0; choose another path", "--from")
+    before = {p.name: p.stat().st_mtime_ns for p in (place / "run").iterdir()}
+    answer = lrgi("fit", place / "graph", "--out", place / "run", *SMALL)
+    assert answer.code == 0
+    assert "is finished, with these very settings: nothing is fitted again" in answer.err
+    assert "LRGI after layer 2" in answer.out
+    assert {p.name: p.stat().st_mtime_ns for p in (place / "run").iterdir()} == before
 
 
 def test_an_unfinished_run(lrgi, place, tmp_path):
     record = json.loads((place / "run" / RECORD).read_text()) | {"status": "interrupted"}
-    (tmp_path / RECORD).write_text(json.dumps(record))
-    answer = lrgi("fit", place / "graph", "--out", tmp_path)
-    fails(answer, "an unfinished run ('interrupted'), which cannot be resumed yet", "--overwrite")
+    write_sealed(tmp_path / RECORD, record)
+    answer = lrgi("fit", place / "graph", "--out", tmp_path, *SMALL, "--width", "12")
+    fails(answer, "which holds an unfinished run with width 8; choose another path, pass --overwrite")
     answer = lrgi("probe", tmp_path, place / "graph")
     fails(answer, "a run must be finished, got", "which is 'interrupted'")
-    assert lrgi("fit", place / "graph", "--out", tmp_path, "--overwrite", *SMALL).code == 0
+    assert lrgi("fit", place / "graph", "--out", tmp_path, *SMALL).code == 0
+
+
+def test_another_graph(lrgi, place, tmp_path):
+    arrays = npz_arrays(tiny_graph())
+    np.savez(tmp_path / "other.npz", **{**arrays, "x": arrays["x"] + 1})
+    answer = lrgi("fit", tmp_path / "other.npz", "--out", place / "run", *SMALL)
+    fails(answer, "a run must keep its settings, got graph '240 nodes,", "choose another path")
+
+
+def test_a_run_directory_that_another_process_holds(lrgi, place, tmp_path):
+    with locked(tmp_path):
+        answer = lrgi("fit", place / "graph", "--out", tmp_path, *SMALL)
+    fails(answer, "a run directory must be used by one process at a time, got", "wait for it")
+    assert lrgi("fit", place / "graph", "--out", tmp_path, *SMALL, "--no-probe").code == 0
 
 
 def test_a_run_of_a_newer_version(lrgi, place, tmp_path):
@@ -180,9 +200,9 @@ def test_an_interrupt_is_one_line(lrgi, place, tmp_path, monkeypatch):
     def interrupted(*given, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lrgi.training.fit.embed_layer", interrupted)
+    monkeypatch.setattr("lrgi.encoder._all_sources", interrupted)
     answer = lrgi("fit", place / "graph", "--out", tmp_path / "r", *SMALL)
-    assert answer.code == command_line._INTERRUPTED == 130
+    assert answer.code == 130
     assert answer.err.splitlines()[-1] == "lrgi: interrupted"
     assert json.loads((tmp_path / "r" / RECORD).read_text())["status"] == "interrupted"
 

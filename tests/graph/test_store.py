@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from lrgi.directory import write_sealed
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import create_array, describe_array, open_array, verify_array, write_array
 from lrgi.graph.graph import Graph
@@ -73,7 +74,8 @@ def test_opening_a_table_larger_than_memory_takes_milliseconds(tmp_path):
     entries["indices"] = write_array(tmp_path / "g/indices.npy", np.array([1, 0], dtype=np.int32))
     entries["offsets"] = write_array(tmp_path / "g/offsets.npy", np.array([0, nodes]))
     try:
-        table = create_array(tmp_path / "g/features.npy", (nodes, width), np.float32)
+        place = {"mode": "w+", "dtype": np.float32, "shape": (nodes, width)}
+        table = np.lib.format.open_memmap(tmp_path / "g/features.npy", **place)
     except OSError as error:
         pytest.skip(f"no room for a 20 GB file with a hole here: {error}")
     table[-1] = 7
@@ -83,7 +85,7 @@ def test_opening_a_table_larger_than_memory_takes_milliseconds(tmp_path):
     manifest["arrays"]["features"].update(shape=[nodes, width], bytes=size)
     manifest["arrays"].update({key: entry.to_json() for key, entry in entries.items()})
     manifest.update(nodes=nodes, edges=2)
-    (tmp_path / "g/manifest.json").write_text(json.dumps(manifest))
+    write_sealed(tmp_path / "g/manifest.json", manifest)
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
@@ -150,11 +152,22 @@ def test_an_interrupt_between_the_renames_puts_the_old_graph_back(tmp_path, monk
             raise KeyboardInterrupt
         return rename(path, target)
 
+    monkeypatch.setattr("lrgi.directory._swap", lambda one, other: False)  # a system that cannot
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save_graph(GRAPHS["sparse"], tmp_path / "g", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["g"]
     assert_equal(open_graph(tmp_path / "g"), GRAPHS["plain"])
+
+
+def test_a_changed_manifest_is_not_believed(tmp_path):
+    save_graph(GRAPHS["plain"], tmp_path / "g")
+    path = tmp_path / "g/manifest.json"
+    path.write_text(path.read_text().replace("a name", "b name"))
+    with pytest.raises(
+        FormatError, match=r"manifest.json must be as lrgi wrote it, got a file that was changed"
+    ):
+        open_graph(tmp_path / "g")
 
 
 def cut(path):
@@ -165,7 +178,7 @@ def edit(change):
     def apply(directory):
         manifest = json.loads((directory / "manifest.json").read_text())
         change(manifest)
-        (directory / "manifest.json").write_text(json.dumps(manifest))
+        write_sealed(directory / "manifest.json", manifest)
 
     return apply
 

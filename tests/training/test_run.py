@@ -8,6 +8,7 @@ import pytest
 
 from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
+from lrgi.graph.fingerprint import fingerprint
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.training.fit import fit_encoder
@@ -17,12 +18,12 @@ from lrgi.training.resolve import planned_steps, protocol_of, resolve_fit_on
 from lrgi.training.run import (
     ENCODER,
     RECORD,
-    STEPS,
     fit_run,
     is_run_directory,
     open_run,
     read_record,
 )
+from lrgi.training.writer import STEPS
 from reference.tiny import SMALL_PLAN, tiny_graph
 
 GRAPH = tiny_graph()
@@ -40,8 +41,8 @@ class Breaks(Listener):
             raise self.error
 
 
-def lines_of(path):
-    return [json.loads(line) for line in (path / STEPS).read_text().splitlines()]
+def lines_of(path, name=STEPS):
+    return [json.loads(line) for line in (path / name).read_text().splitlines()]
 
 
 def test_a_run_holds_everything_about_a_fit(tmp_path):
@@ -54,7 +55,8 @@ def test_a_run_holds_everything_about_a_fit(tmp_path):
     assert FitPlan.from_mapping(record["plan"]) == PLAN
     assert (record["fit_on"], record["protocol"]) == ("all", "transductive")
     sizes = {"name": "planted-communities", "nodes": 240, "edges": 2400, "graphs": 1, "columns": 12}
-    assert record["graph"] == record["fitted_graph"] == sizes
+    assert record["fitted_graph"] == sizes
+    assert record["graph"] == {**sizes, "checksum": fingerprint(GRAPH)}
     assert record["versions"]["python"] == platform.python_version()
     assert set(record["versions"]) == {"lrgi", "torch", "numpy", "numba", "python"}
     assert record["hardware"]["cores"] >= 1
@@ -109,20 +111,24 @@ def test_a_fit_that_breaks_off_says_so_and_leaves_no_encoder(tmp_path, error, st
     assert record["status"] == status
     assert record.get("error") == (str(error) or None)
     assert len(record["layers"]) == 1
-    assert len(lines_of(tmp_path)) == planned_steps(PLAN, GRAPH)[0] + 1
+    assert len(lines_of(tmp_path, f"{STEPS}.part")) == planned_steps(PLAN, GRAPH)[0] + 1
     assert not (tmp_path / ENCODER).exists()
     with pytest.raises(FormatError, match=f"a run must be finished, got .*, which is '{status}'"):
         open_run(tmp_path)
-    with pytest.raises(InputError, match=r"holds an unfinished run .* cannot be resumed yet"):
-        fit_run(GRAPH, PLAN, tmp_path)
+    with pytest.raises(InputError, match="which holds an unfinished run with width 8; choose another path"):
+        fit_run(GRAPH, PLAN.with_settings(width=12), tmp_path)
+    assert fit_run(GRAPH, PLAN, tmp_path).record["status"] == "finished"
 
 
 def test_overwriting_removes_what_a_run_wrote_and_nothing_else(tmp_path):
     fit_run(GRAPH, PLAN, tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "table.txt").write_text("of the old run")
-    with pytest.raises(InputError, match="which holds a finished run; choose another path"):
-        fit_run(GRAPH, PLAN, tmp_path)
+    with pytest.raises(
+        InputError, match=r"got seed 1 for .*, which holds a finished run with seed 0; choose"
+    ):
+        fit_run(GRAPH, PLAN.with_settings(seed=1), tmp_path)
+    assert (tmp_path / "table.txt").exists()
     fit_run(GRAPH, PLAN.with_settings(seed=1), tmp_path, overwrite=True)
     assert read_record(tmp_path)["plan"]["seed"] == 1
     assert (tmp_path / "notes.txt").read_text() == "mine"

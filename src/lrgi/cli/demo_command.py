@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Make, fit, measure, and say what to type next."""
     plan = FitPlan(**{**DEFAULTS, **given_settings(arguments, FitPlan)})
     out = Path(arguments.out)
-    check_place(out, overwrite=_is_ours(out))
+    check_place(out)
+    _check_ours(out)
     graph = planted_communities(arguments.nodes, DEGREE * arguments.nodes, seed=plan.seed)
     done = fit_with_progress(graph, plan, arguments.out, console, overwrite=True, command=COMMAND)
     save_graph(graph, out / _GRAPH, overwrite=True)
@@ -85,14 +86,13 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     }
 
 
-def _is_ours(out: Path) -> bool:
+def _check_ours(out: Path) -> None:
     """An earlier demo's run may be replaced without asking; nobody else's."""
     if not is_run_directory(out):
-        return False
+        return
     command = read_record(out).get("command")
     if command != COMMAND:
         raise InputError(
             f"the place for the demo's run must be free, got {out}, which holds a run of {command!r}; "
             "choose another path with --out"
         )
-    return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -16,18 +15,17 @@ from lrgi.cli.flags import UsageError, add_settings, examples, given_settings
 from lrgi.cli.launch import add_launch, check_method, launched, load_shared, own_device, sent_in_words
 from lrgi.cli.progress import Progress, duration
 from lrgi.directory import write_file, write_json
-from lrgi.encoder import Encoder
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
 from lrgi.probe.evaluation import Views
 from lrgi.report.comparison import Comparison, Measure
-from lrgi.training.fit import fit_encoder
-from lrgi.training.journal import Journal
+from lrgi.training.begin import Beginning
 from lrgi.training.plan import FitPlan
 from lrgi.training.presets import PRESETS, preset
 from lrgi.training.resolve import planned_steps, resolve_fit_on
-from lrgi.training.run import TABLE, Run, check_place, fit_run
+from lrgi.training.resources import Resources
+from lrgi.training.run import TABLE, Run, check_files, check_place, fit_run, read_record, seal_run
 from lrgi.training.sharing import follow_run, lead
 
 DESCRIPTION = """Fit an encoder on a graph, one layer after the other, without reading a label.
@@ -35,6 +33,9 @@ DESCRIPTION = """Fit an encoder on a graph, one layer after the other, without r
 Writes a run directory: the encoder, the settings, versions and hardware, a line per
 step, TensorBoard events, and the final table. Where the graph has labels, the table
 says how well a linear probe does on each layer.
+
+It may be stopped or killed at any moment: the same command goes on from there, and
+the result has the same bits. A finished run is not fitted again.
 """
 EXAMPLE = examples("""
     lrgi fit mine --out runs/mine
@@ -48,6 +49,7 @@ GROUPS = {
     "the objective": ("reconstruction", "variance", "covariance", "predictors", "expansion", "ridge"),
     "numbers and chance": ("precision", "reduction", "device", "seed"),
 }
+USES = {"what it may use (the result is the same)": [entry.name for entry in fields(Resources)]}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="lrgi",
         help="what to fit in LRGI's place, with the same layers, batches and probe (default lrgi)",
     )
+    parser.add_argument(
+        "--from", dest="beginning", metavar="RUN", help="begin with the weights of this run, finished or not"
+    )
     add_settings(parser, FitPlan, GROUPS)
+    add_settings(parser, Resources, USES)
     add_launch(parser)
     for name, method in METHODS.items():
         if method.settings is not None:
@@ -83,21 +89,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Fit, measure, and say where it lies; as one process or as one of several."""
     plan, method = plan_from(arguments), method_called(arguments.method)
-    fit = partial(fit_method, arguments.method, settings=_method_settings(arguments))
+    own, uses = _method_settings(arguments), Resources(**given_settings(arguments, Resources))
+    fit, place = partial(fit_method, arguments.method, settings=own), Path(arguments.out)
     with launched(arguments, console, plan.device) as world:
         check_method(world, arguments.method)
         plan = replace(plan, device=own_device(plan.device))
         if world.rank > 0:
             follow_run(load_shared(arguments.graph, world), plan, fit)
             return {}
-        lead(world, lambda: check_place(Path(arguments.out), arguments.overwrite))
+        lead(world, lambda: check_place(place, overwrite=arguments.overwrite, together=not world.alone))
         graph = load_shared(arguments.graph, world)
         done = fit_with_progress(
             graph, plan, arguments.out, console,
-            overwrite=arguments.overwrite, method=arguments.method, fit=fit,
+            overwrite=arguments.overwrite, method=arguments.method, method_settings=own, fit=fit,
+            resources=uses, beginning=_beginning(arguments.beginning),
         )  # fmt: skip
     if not world.alone:
         console.note(sent_in_words(done.record))
+    if (kept := kept_table(done.path)) is not None:
+        console.say(kept[0])
+        return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": kept[1]}
     table = (
         None if isinstance(graph, Part) else _measured(graph, done, method.title, arguments.probe, console)
     )
@@ -114,6 +125,10 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     console.next_steps(steps)
     shown = None if table is None else table.to_json()
     return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": shown}
+
+
+def _beginning(run: str | None) -> Beginning | None:
+    return None if run is None else Beginning.of(Path(run))
 
 
 def _measured(graph: Graph, done: Run, title: str, probe: bool, console: Console) -> Comparison:
@@ -161,9 +176,9 @@ def fit_with_progress(
     overwrite: bool,
     command: str = "lrgi fit",
     method: str = "lrgi",
-    fit: Callable[[Graph, FitPlan, Journal], Encoder] = fit_encoder,
+    **how: Any,
 ) -> Run:
-    """`fit_run`, watched."""
+    """`fit_run`, watched; `how` is handed on to it."""
     fit_on = resolve_fit_on(plan, graph)
     seen, _ = training_subgraph(graph, fit_on)
     on = "all nodes" if fit_on == "all" else f"the subgraph of {fit_on} nodes"
@@ -177,7 +192,7 @@ def fit_with_progress(
     progress = Progress(console, steps[:1] if fits == "a stack" else steps)
     done = fit_run(
         graph, plan, path,
-        overwrite=overwrite, command=command, listeners=[progress], method=method, fit=fit,
+        overwrite=overwrite, command=command, listeners=[progress], method=method, tell=console.note, **how,
     )  # fmt: skip
     console.note(f"fitted in {duration(done.record['seconds'])}")
     return done
@@ -192,3 +207,14 @@ def keep_table(directory: Path, table: Comparison) -> None:
     """The final table beside the run, for machines and for people."""
     write_json(directory / f"{TABLE}.json", json.loads(json.dumps(table.to_json())))
     write_file(directory / f"{TABLE}.txt", table.text() + "\n")
+    seal_run(directory, read_record(directory))
+
+
+def kept_table(directory: Path) -> tuple[str, dict[str, Any]] | None:
+    """The table that a finished run was given, in words and as JSON."""
+    record = read_record(directory)
+    if f"{TABLE}.txt" not in record.get("files", {}):
+        return None
+    check_files(directory, record, (f"{TABLE}.txt", f"{TABLE}.json"))
+    words = (directory / f"{TABLE}.txt").read_text(encoding="utf-8").rstrip()
+    return words, json.loads((directory / f"{TABLE}.json").read_text(encoding="utf-8"))

@@ -34,7 +34,7 @@ _EPILOG = """on your own graph:
 
 `lrgi COMMAND --help` says what a command takes. Everything can be called from Python too: see README.md.
 """
-_MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141
+_MISTAKE, _PIPE_CLOSED = 2, 141
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
+    """Run a command line; returns the exit code: 0, 2 for a user's mistake, 130 or 143 when interrupted."""
     # A waiting OpenMP thread must sleep, not spin: beside a busy neighbour spinning slows all tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # an unreachable process is one sentence of ours
@@ -54,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         return _dispatch(words)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if debug:
             raise
-        return _complain("interrupted", _INTERRUPTED, prefix="")
+        return _complain(str(stop) or "interrupted", 128 + getattr(stop, "signal", 2), prefix="")
     except BrokenPipeError:  # `lrgi info graph | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED

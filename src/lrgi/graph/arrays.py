@@ -12,9 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from lrgi.directory import checksum, reserve
 from lrgi.errors import FormatError
-
-_CHUNK = 1 << 24  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,10 @@ def write_array(path: Path, array: npt.NDArray[Any]) -> ArrayEntry:
 
 def create_array(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """A new .npy file as a writable mapped array, to be filled a few rows at a time; describe it after."""
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
+    with path.open("r+b") as file:
+        reserve(file, path.stat().st_size)
+    return array
 
 
 class ArrayWriter:
@@ -208,15 +210,6 @@ def verify_array(directory: Path, entry: ArrayEntry) -> None:
             f"array file {directory / entry.file} must have checksum {entry.checksum}, got {found}; "
             "it was changed after it was written, write the directory again"
         )
-
-
-def checksum(path: Path) -> str:
-    """The checksum of a whole file, as an entry holds it."""
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while part := file.read(_CHUNK):
-            digest.update(part)
-    return "blake2b-128:" + digest.hexdigest()
 
 
 def require_dtype(entries: Mapping[str, ArrayEntry], key: str, allowed: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrgi.compute.allocator import empty_table
-from lrgi.directory import flush_directory
+from lrgi.directory import flush_directory, reserve
 from lrgi.graph.features import DenseTable
 
 FORMAT, VERSION = "lrgi-table", 1
@@ -86,10 +86,12 @@ class FileSink(TableSink):
     what that is (a digest of what it is made from). Ranges are read back and checked first; damaged ones are
     made again. The file has its full size from the start, so a full disk is met before any work is done.
     With `mapped`, the table is the mapped file; without, a copy of it is kept in memory as it is filled.
+    `heed` is called after every range, and may raise to end the work there.
     """
 
     _array: Rows | None = None
     _kept: dict[Range, str]
+    heed: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, path: Path, shape: tuple[int, int], of: str, *, mapped: bool) -> None:
         self._settle(path, shape, of)
@@ -123,6 +125,7 @@ class FileSink(TableSink):
         self._pending.append(_line(start, start + len(rows), rows))
         if time.monotonic() - self._marked > _MARK_SECONDS:
             self.mark()
+        self.heed()
 
     def mark(self) -> None:
         """Rows first, then their record: what the log says is on the disk, whatever happens."""
@@ -205,14 +208,6 @@ class FileSink(TableSink):
 def sink_for(out: Rows | TableSink | None, shape: tuple[int, int]) -> TableSink:
     """The sink itself, or one that fills the array, or memory."""
     return out if isinstance(out, TableSink) else MemorySink(shape, out)
-
-
-def reserve(file: BinaryIO, size: int) -> None:
-    """Give a file its full size on the disk now: a later write into a hole may fail, mapped even fatally."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
-    else:
-        file.truncate(size)
 
 
 def _line(start: int, stop: int, rows: npt.NDArray[Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from lrgi.directory import new_directory, write_json
+from lrgi.directory import check_seal, new_directory, write_sealed
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import (
     ArrayEntry,
@@ -113,7 +113,7 @@ def write_manifest(
     if attributes is not None:
         manifest["attributes"] = attributes.to_json()
     manifest["arrays"] = {key: entry.to_json() for key, entry in entries.items()}
-    write_json(directory / MANIFEST, manifest)
+    write_sealed(directory / MANIFEST, manifest)
 
 
 def attributes_of(path: str | os.PathLike[str]) -> Path | None:
@@ -148,13 +148,14 @@ def open_graph(path: str | os.PathLike[str]) -> Graph:
     for key, found in counted.items():
         if manifest.get(key) != found:
             raise _broken(directory, f"{manifest.get(key)} {key} in the manifest and {found} in the arrays")
+    check_seal(directory / MANIFEST)
     return graph
 
 
 def verify_graph(path: str | os.PathLike[str]) -> None:
     """Read a whole graph directory: every checksum, and every rule a Graph keeps; FormatError if not so."""
-    graph = open_graph(path)
-    directory = Path(path)
+    directory, graph = Path(path), open_graph(path)
+    check_seal(directory / MANIFEST, required=True)
     manifest = _read_manifest(directory)
     for entry in _entries(manifest).values():
         verify_array(directory, entry)
@@ -170,7 +171,7 @@ def is_graph_directory(path: str | os.PathLike[str]) -> bool:
     """Whether there is a directory whose manifest says that it is a graph, of whatever version."""
     try:
         manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 

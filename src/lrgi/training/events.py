@@ -5,11 +5,13 @@ where data is the protobuf message Event {1: wall_time double, 2: step varint, 3
 5: Summary {1: repeated Value {1: tag string, 2: simple_value float}}} and crc is a masked CRC-32C.
 """
 
+import os
 import socket
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any, Self
 
 
 @cache
@@ -55,16 +57,30 @@ def _value(tag: str, value: float) -> bytes:
 
 
 class EventWriter:
-    """Appends scalars to a new event file in `path_dir` (made if missing); `wall_time` gives Unix seconds."""
+    """Appends scalars to an event file in `path_dir` (made if missing); `wall_time` gives Unix seconds.
 
-    def __init__(self, path_dir: Path | str, wall_time: Callable[[], float]) -> None:
+    The file is new, or the one of a `mark`, cut to what was in it then.
+    """
+
+    def __init__(
+        self, path_dir: Path | str, wall_time: Callable[[], float], mark: Mapping[str, Any] | None = None
+    ) -> None:
         self._wall_time = wall_time
         directory = Path(path_dir)
         directory.mkdir(parents=True, exist_ok=True)
-        self.path = directory / f"events.out.tfevents.{int(wall_time())}.{socket.gethostname()}"
+        name = f"events.out.tfevents.{int(wall_time())}.{socket.gethostname()}"
+        self.path = directory / (name if mark is None else Path(str(mark["file"])).name)
         self._file = self.path.open("ab")
-        if self._file.tell() == 0:
+        if mark is not None and self._file.tell() > int(mark["bytes"]):
+            self._file.truncate(int(mark["bytes"]))
+        if self._file.tell() == 0 or self.path.stat().st_size == 0:
             self._write(_bytes_field(3, b"brain.Event:2"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.close()
 
     def _write(self, payload: bytes) -> None:
         self._file.write(_record(b"\x09" + struct.pack("<d", self._wall_time()) + payload))
@@ -73,6 +89,12 @@ class EventWriter:
         """Write one number for each tag at `step` (not negative), stored as float32."""
         summary = b"".join(_value(tag, value) for tag, value in values.items())
         self._write(b"\x10" + _varint(step) + _bytes_field(5, summary))
+
+    def mark(self) -> dict[str, Any]:
+        """Everything to the disk; the file and its size, for a writer that goes on from here."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return {"file": self.path.name, "bytes": os.fstat(self._file.fileno()).st_size}
 
     def flush(self) -> None:
         """Hand what was written to the operating system."""

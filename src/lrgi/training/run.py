@@ -1,10 +1,11 @@
 """The run directory: everything that is known of one fit, readable by people and machines.
 
-run.json                the record: plan, graph, versions, hardware, times, status; written whole, twice
+run.json                the record: plan, graph, versions, hardware, times, status; sealed, switched whole
 encoder/                the fitted encoder (Encoder.load)
 steps.jsonl             one line per step; called steps.jsonl.part while it grows
 events.out.tfevents...  the same for TensorBoard, readable while it grows
 table.json, table.txt   the final table, written by the command line
+state/                  until the run is finished: what it goes on from (checkpoint.py)
 """
 
 from __future__ import annotations
@@ -12,38 +13,36 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from lrgi.compute.machine import hardware, versions
-from lrgi.directory import flush_directory, write_json
+from lrgi.directory import SEAL, check_seal, checksum, locked, write_sealed
 from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.features import DenseTable
+from lrgi.graph.fingerprint import fingerprint
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
-from lrgi.training.events import EventWriter
+from lrgi.training.begin import Beginning
+from lrgi.training.checkpoint import STATE, Checkpoint
 from lrgi.training.fit import fit_encoder
-from lrgi.training.journal import Journal, Listener, StepRecord
+from lrgi.training.identity import check_same, key_of
+from lrgi.training.journal import Journal, Listener
 from lrgi.training.plan import FitPlan
 from lrgi.training.resolve import protocol_of, resolve_fit_on
+from lrgi.training.resources import Resources
+from lrgi.training.stopping import stopping_gently
+from lrgi.training.writer import EVENTS, STEPS, RunWriter
 
 FORMAT, VERSION = "lrgi-run", 1
-RECORD, ENCODER, STEPS, TABLE = "run.json", "encoder", "steps.jsonl", "table"
-
-_EVENTS = "events.out.tfevents."
-_MOST_EVENTS = 1000  # per layer: enough for any curve
-_BUFFER = 256 << 10  # bytes of steps.jsonl between writes
-_FLUSH_SECONDS = 5.0
+RECORD, ENCODER, TABLE = "run.json", "encoder", "table"
+FINISHED = "finished"
 
 
 @dataclass(frozen=True)
@@ -69,36 +68,61 @@ def fit_run(
     command: str = "fit_run",
     listeners: Sequence[Listener] = (),
     method: str = "lrgi",
+    method_settings: Mapping[str, Any] | None = None,
     fit: Callable[[Graph, FitPlan, Journal], Encoder] = fit_encoder,
+    beginning: Beginning | None = None,
+    resources: Resources | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> Run:
     """Fit an encoder on the plan's nodes of a graph, and keep everything about it in a directory.
 
-    `method` is the name of what `fit` does, for the record.
-
-    Raises InputError before anything is written, where the place is taken. A fit that breaks off leaves
-    its record and steps, with the status "interrupted" or "failed", and no encoder.
+    Where an interrupted run of the same settings lies, it goes on; a finished one is opened as it is; either
+    is said to `tell`. A fit that breaks off leaves its record, its steps and its state, with the status
+    "interrupted" or "failed" (or "running", where it was killed), and no encoder. `method` and its settings
+    are the name of what `fit` does, for the record; `beginning` gives other weights to begin with.
+    Raises InputError before anything is written, where the place is taken.
     """
-    final = Path(path)
-    fit_on = resolve_fit_on(plan, graph)
-    check_place(final, overwrite)
+    final, fit_on = Path(path), resolve_fit_on(plan, graph)
+    check_place(final)
     seen, _ = training_subgraph(graph, fit_on)
-    record = {**_new_record(graph, seen, plan, fit_on, command), "method": method}
-    with _recording(final, record) as writer:
-        encoder = fit(seen, plan, Journal(writer, *listeners))
-        record |= {"processes": present().size, "sent_bytes": present().sent}
-        encoder.extra = {key: record[key] for key in ("method", "plan", "fit_on", "graph", "versions")}
-        encoder.save(final / ENCODER)
-    return Run(final, record, encoder)
+    wanted = {
+        **_new_record(graph, seen, plan, fit_on, command),
+        "method": method,
+        "method_settings": dict(method_settings or {}),
+        "from": None if beginning is None else beginning.record,
+    }
+    final.mkdir(parents=True, exist_ok=True)
+    with locked(final):
+        record = None if overwrite else _to_go_on(final, wanted)
+        if record is not None and record["status"] == FINISHED:
+            tell(f"{final} is finished, with these very settings: nothing is fitted again")
+            shutil.rmtree(final / STATE, ignore_errors=True)
+            return open_run(final)
+        if record is None:
+            write_sealed(
+                final / RECORD, wanted
+            )  # from here on, what an earlier run left counts as unfinished
+            _clear(final)
+        with _recording(final, record or wanted, resources or Resources(), beginning, tell) as (
+            writer,
+            keeper,
+        ):
+            encoder = fit(seen, plan, Journal(writer, *listeners, keeper=keeper))
+            writer.record |= {"processes": present().size, "sent_bytes": present().sent}
+            about = ("method", "plan", "fit_on", "graph", "versions")
+            encoder.extra = {key: writer.record[key] for key in about}
+            encoder.save(final / ENCODER)
+    return Run(final, writer.record, encoder)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
     """Open a finished run; FormatError for anything else, with what it is."""
     directory = Path(path)
     record = read_record(directory)
-    if record.get("status") != "finished":
+    if record.get("status") != FINISHED:
         raise FormatError(
             f"a run must be finished, got {directory}, which is {record.get('status')!r}; "
-            "fit it again with --overwrite"
+            "give the same `lrgi fit` again and it goes on"
         )
     return Run(directory, record, Encoder.load(directory / ENCODER))
 
@@ -120,7 +144,8 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"a run's version must be from 1 to {VERSION}, got {version!r} in {directory}; "
             "upgrade lrgi to open what a newer lrgi wrote"
         )
-    return record
+    check_seal(directory / RECORD)
+    return {key: value for key, value in record.items() if key != SEAL}
 
 
 def is_run_directory(path: str | os.PathLike[str]) -> bool:
@@ -128,120 +153,102 @@ def is_run_directory(path: str | os.PathLike[str]) -> bool:
     return _peek(Path(path)) is not None
 
 
-def check_place(final: Path, overwrite: bool) -> None:
-    """Raise InputError unless a run may be written at `final`."""
+def check_place(final: Path, *, overwrite: bool = False, together: bool = False) -> None:
+    """Raise InputError unless there is nothing at `final`, or a run.
+
+    Several processes `together` must have something to fit: there it must not be a finished one either.
+    """
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
-    record, rule = _peek(final), f"the place for a run must be free, got {final}, which holds"
-    if record is None:
-        raise InputError(f"{rule} something else; choose another path")
-    if overwrite:
+    there = _peek(final)
+    if there is not None and together and not overwrite and there.get("status") == FINISHED:
+        raise InputError(
+            f"a run to fit by several processes must not be finished, got {final}, which is; "
+            "choose another path or pass --overwrite"
+        )
+    if there is not None:
         return
-    if record.get("status") == "finished":
-        raise InputError(f"{rule} a finished run; choose another path or pass --overwrite")
     raise InputError(
-        f"{rule} an unfinished run ({record.get('status')!r}), which cannot be resumed yet; "
-        "choose another path or pass --overwrite to start again"
+        f"the place for a run must be free, got {final}, which holds something else; choose another path"
     )
 
 
-class RunWriter(Listener):
-    """Writes what it hears: a line and some scalars per step, and the seconds of every layer."""
+def seal_run(final: Path, record: dict[str, Any]) -> None:
+    """Write the record of a finished run, with the size and checksum of every file that belongs to it."""
+    names = [STEPS, f"{TABLE}.json", f"{TABLE}.txt", *(path.name for path in final.glob(f"{EVENTS}*"))]
+    names += [f"{ENCODER}/{path.name}" for path in (final / ENCODER).iterdir()]
+    record["files"] = {
+        name: {"bytes": (final / name).stat().st_size, "checksum": checksum(final / name)}
+        for name in sorted(names)
+        if (final / name).is_file()
+    }
+    write_sealed(final / RECORD, record)
 
-    def __init__(self, directory: Path, record: dict[str, Any]) -> None:
-        self.record = record
-        self._part = directory / f"{STEPS}.part"
-        self._steps = self._part.open("w", encoding="utf-8", buffering=_BUFFER)
-        self._events = EventWriter(directory, time.time)
-        self._plan, self._total, self._every, self._sent = FitPlan(), 0, 1, present().sent
-        self._begun = self._last = self._flushed = time.perf_counter()
 
-    def layer_started(self, layer: int, plan: FitPlan, steps: int) -> None:
-        """Start its clock."""
-        self._plan, self._every = plan, max(1, steps // _MOST_EVENTS)
-        self._begun = self._last = time.perf_counter()
-
-    def step_taken(self, record: StepRecord) -> None:
-        """One line, and every so often one set of scalars."""
-        now, place, block = time.perf_counter(), record.place, record.block
-        terms = {name: float(term) for name, term in record.terms._asdict().items()}
-        line = {
-            "layer": place.layer,
-            "epoch": place.epoch,
-            "step": place.step,
-            "loss": float(record.terms.total(self._plan.weights)),
-            **terms,
-            "learning_rate": record.learning_rate,
-            "nodes": len(block.nodes),
-            "edges": len(block.indices),
-            "seconds": round(now - self._last, 6),
-        }
-        if record.sent:
-            line["sent_bytes"], self._sent = record.sent - self._sent, record.sent
-        self._steps.write(json.dumps(line) + "\n")
-        self._total, self._last = self._total + 1, now
-        if place.step % self._every == 0 or place.step == place.steps:
-            names = ("loss", *terms, "learning_rate", "seconds")
-            values = {f"{name}/layer {place.layer}": line[name] for name in names}
-            self._events.scalars(place.step, values)
-        if now - self._flushed > _FLUSH_SECONDS:
-            self._flushed = now
-            self._steps.flush()
-            self._events.flush()
-
-    def layer_fitted(self, layer: int, module: nn.Module) -> None:
-        """Its seconds, without embedding."""
-        self.record["layers"].append(
-            {"layer": layer, "steps": self._total, "fit_seconds": round(time.perf_counter() - self._begun, 3)}
-        )
-        self._total, self._last = 0, time.perf_counter()
-
-    def layer_embedded(self, layer: int, table: DenseTable) -> None:
-        """The seconds of embedding with it."""
-        self.record["layers"][-1]["embed_seconds"] = round(time.perf_counter() - self._last, 3)
-
-    def close(self) -> None:
-        """Everything to the disk; steps.jsonl gets its name."""
-        self._steps.flush()
-        os.fsync(self._steps.fileno())
-        self._steps.close()
-        self._events.close()
-        self._part.replace(self._part.with_name(STEPS))
-        flush_directory(self._part.parent)
+def check_files(final: Path, record: Mapping[str, Any], names: Iterable[str]) -> None:
+    """FormatError that names the first file of a run which is not as its record says."""
+    for name in names:
+        entry, path = record.get("files", {}).get(name), final / name
+        if entry is None or not path.is_file() or checksum(path) != entry["checksum"]:
+            raise FormatError(
+                f"{path} must be as lrgi wrote it, got a file that was changed, damaged or lost; "
+                "take it from a copy, or make it again"
+            )
 
 
 @contextmanager
-def _recording(final: Path, record: dict[str, Any]) -> Iterator[RunWriter]:
-    """A writer into a directory whose record always says what state it is in."""
-    final.mkdir(parents=True, exist_ok=True)
-    begun = time.perf_counter()
-    write_json(final / RECORD, record)  # from here on, what an earlier run left counts as unfinished
-    _clear(final)
-    writer = RunWriter(final, record)
-    status = "failed"
-    try:
-        yield writer
-        status = "finished"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        raise
-    except Exception as error:
-        record["error"] = str(error)
-        raise
-    finally:
-        writer.close()
-        record |= {"status": status, "finished": _now(), "seconds": round(time.perf_counter() - begun, 3)}
-        write_json(final / RECORD, record)
+def _recording(
+    final: Path,
+    record: dict[str, Any],
+    resources: Resources,
+    beginning: Beginning | None,
+    tell: Callable[[str], None],
+) -> Iterator[tuple[RunWriter, Checkpoint]]:
+    """A writer and a keeper in a directory whose record always says what state it is in."""
+    with stopping_gently() as stop:
+        begin = None if beginning is None else beginning.put_into
+        keeper = Checkpoint(final / STATE, resources, key_of(record), begin=begin, stop=stop)
+        mark = keeper.position.mark or None
+        if mark is None:
+            _clear(final, but=STATE)
+        else:
+            where = keeper.position.words(final)
+            tell(where)
+            record.setdefault("resumed", []).append({"at": _now(), "where": where, "versions": versions()})
+        writer = RunWriter(final, record, mark)
+        keeper.mark = writer.mark
+        record.pop("error", None)
+        status = "failed"
+        try:
+            write_sealed(final / RECORD, record | {"status": "running"})
+            yield writer, keeper
+            writer.finish()
+            record |= {"status": FINISHED, "finished": _now(), "seconds": round(writer.seconds, 3)}
+            seal_run(final, record)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                status = "interrupted"
+            else:
+                record["error"] = str(error)
+            record |= {"status": status, "finished": _now(), "seconds": round(writer.seconds, 3)}
+            with suppress(OSError):  # a full disk: the first error is the one to hear of
+                write_sealed(final / RECORD, record)
+            with suppress(OSError):
+                writer.close()
+            raise
+        keeper.discard()
+
+
+def _to_go_on(final: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The record of the run that lies there, if it is of these settings; None where there is none."""
+    if _peek(final) is None:
+        return None
+    record = read_record(final)
+    check_same(record, wanted, final)
+    return record
 
 
 def _new_record(graph: Graph, seen: Graph, plan: FitPlan, fit_on: str, command: str) -> dict[str, Any]:
-    fingerprint: Callable[[Graph], dict[str, Any]] = lambda g: {  # noqa: E731
-        "name": g.name,
-        "nodes": g.whole_nodes if isinstance(g, Part) else g.num_nodes,
-        "edges": g.whole_edges if isinstance(g, Part) else g.num_edges,
-        "graphs": g.num_graphs,
-        "columns": g.num_features,
-    }
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -250,8 +257,8 @@ def _new_record(graph: Graph, seen: Graph, plan: FitPlan, fit_on: str, command: 
         "plan": plan.to_mapping(),
         "fit_on": fit_on,
         "protocol": protocol_of(fit_on),
-        "graph": fingerprint(graph),
-        "fitted_graph": fingerprint(seen),
+        "graph": {**_sizes(graph), "checksum": fingerprint(graph)},
+        "fitted_graph": _sizes(seen),
         "versions": versions(),
         "hardware": hardware(),
         "started": _now(),
@@ -261,20 +268,33 @@ def _new_record(graph: Graph, seen: Graph, plan: FitPlan, fit_on: str, command: 
     }
 
 
-def _clear(final: Path) -> None:
+def _sizes(graph: Graph) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "nodes": graph.whole_nodes if isinstance(graph, Part) else graph.num_nodes,
+        "edges": graph.whole_edges if isinstance(graph, Part) else graph.num_edges,
+        "graphs": graph.num_graphs,
+        "columns": graph.num_features,
+    }
+
+
+def _clear(final: Path, but: str = "") -> None:
     """Remove what an earlier run wrote, and nothing else."""
     for name in (STEPS, f"{STEPS}.part", f"{TABLE}.json", f"{TABLE}.txt"):
         (final / name).unlink(missing_ok=True)
-    for path in final.glob(f"{_EVENTS}*"):
+    for path in final.glob(f"{EVENTS}*"):
         path.unlink()
-    if (final / ENCODER).is_dir():
-        shutil.rmtree(final / ENCODER)
+    for folder in (ENCODER, STATE):
+        if folder != but and (final / folder).is_dir():
+            shutil.rmtree(final / folder)
+    for left in final.glob(f".{ENCODER}.*"):  # of a process that was killed while it wrote
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _peek(directory: Path) -> dict[str, Any] | None:
     try:
         record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and record.get("format") == FORMAT else None
 

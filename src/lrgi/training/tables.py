@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -22,12 +23,16 @@ class TableStore:
 
     directory: Path | None = None
     mapped: bool = False
+    heed: Callable[[], None] = lambda: None  # called between two ranges; may raise
 
     def sink(self, number: int, layer: nn.Module, shape: tuple[int, int]) -> TableSink:
         """What takes the rows of U_(number) [N, D], the output of `layer`."""
         if self.directory is None:
             return MemorySink(shape)
-        return FileSink(self.directory / f"U_{number}.npy", shape, digest_of(layer), mapped=self.mapped)
+        path = self.directory / f"U_{number}.npy"
+        sink = FileSink(path, shape, digest_of(layer), mapped=self.mapped)
+        sink.heed = self.heed
+        return sink
 
 
 def digest_of(module: nn.Module) -> str:
