@@ -315,3 +315,17 @@ def test_generate_refuses_what_it_does_not_know(lrgi, tmp_path):
     answer = lrgi("generate", "papers", "--out", tmp_path / "g")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "must be one of products, products-training, demo, got 'papers'; choose one" in answer.err
+
+
+def test_a_data_set_by_name_says_which_files_to_put_where(lrgi, tmp_path, monkeypatch):
+    from lrgi.interop.datasets import from_pyg
+
+    def refused(name: str, root: Path) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(from_pyg, "download", refused)
+    answer = lrgi("import", "cora", "--root", tmp_path, "--out", tmp_path / "graph")
+    assert answer.code == 2
+    assert "only take them from a source that you trust" in answer.err
+    assert f"must lie in {tmp_path / 'cora' / 'raw'}, got none of ind.cora.x" in answer.err
+    assert not (tmp_path / "graph").exists()

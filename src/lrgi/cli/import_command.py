@@ -8,6 +8,7 @@ from typing import Any
 from lrgi.cli.console import Console
 from lrgi.cli.flags import UsageError, examples, number
 from lrgi.cli.graphs import SPLITS, in_words, with_split
+from lrgi.cli.named import add_named_arguments, import_named, is_name
 from lrgi.cli.tables import add_table_arguments, import_from_tables
 from lrgi.graph.graph import Graph
 from lrgi.graph.store import open_graph, save_graph
@@ -15,8 +16,8 @@ from lrgi.graph.summary import summarize
 from lrgi.interop.npz import read_npz
 from lrgi.structural import SOURCES
 
-DESCRIPTION = """Turn tables, or a .npz file of arrays, into a graph directory, which opens in
-milliseconds whatever its size.
+DESCRIPTION = """Turn tables, a .npz file of arrays, or a data set by name into a graph directory,
+which opens in milliseconds whatever its size.
 
 Tables: --edges with the ids of senders and receivers, and --nodes with an id and
 whatever else is known of each: numbers, categories, times, lists of numbers, gaps.
@@ -32,6 +33,7 @@ EXAMPLE = examples("""
     lrgi import --edges follows.csv --nodes people.csv --out mine
     lrgi import --edges 'calls/*.parquet' --src caller --dst callee --features-from degree --out calls
     lrgi import cora.npz --out cora
+    lrgi import reddit --root datasets --out reddit
     lrgi import papers.npz --out papers --directed --split random
 """)
 
@@ -39,11 +41,15 @@ EXAMPLE = examples("""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file or the tables, where to, and what to make of it."""
     parser.add_argument(
-        "file", metavar="FILE.npz", nargs="?", help="the arrays; nothing in it is unpickled (or use --edges)"
+        "file",
+        metavar="FILE.npz|NAME",
+        nargs="?",
+        help="the arrays, of which nothing is unpickled, or a data set by name, such as ppi (or use --edges)",
     )
     parser.add_argument("--out", metavar="GRAPH", required=True, help="the graph directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace a graph directory that is there")
     add_table_arguments(parser)
+    add_named_arguments(parser)
     group = parser.add_argument_group("what the graph is")
     group.add_argument(
         "--directed",
@@ -85,15 +91,18 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         graph = open_graph(arguments.out)
     else:
         _check_unused(arguments)
-        graph = _import_npz(arguments, console)
+        graph = _import_arrays(arguments, console)
     console.say(f"Graph {graph.name!r}, now in {arguments.out}:\n{in_words(graph)}")
     console.next_steps([(f"fit {arguments.out} --out runs/{graph.name}", "fit an encoder")])
     return {"command": "import", "path": str(arguments.out), "graph": summarize(graph), **found}
 
 
-def _import_npz(arguments: argparse.Namespace, console: Console) -> Graph:
-    console.note(f"reading {arguments.file}")
-    graph = read_npz(arguments.file, directed=getattr(arguments, "directed", False))
+def _import_arrays(arguments: argparse.Namespace, console: Console) -> Graph:
+    if is_name(arguments.file):
+        graph = import_named(arguments, console)
+    else:
+        console.note(f"reading {arguments.file}")
+        graph = read_npz(arguments.file, directed=getattr(arguments, "directed", False))
     graph = with_split(graph, arguments.split, arguments.split_seed)
     save_graph(graph, arguments.out, overwrite=arguments.overwrite)
     return graph
