@@ -104,7 +104,8 @@ def test_wikics_has_twenty_splits_of_which_one_is_taken(tmp_path):
     place.mkdir(parents=True)
     trains = [[i == j for j in range(4)] for i in range(4)]
     given = {
-        "features": RANDOM.standard_normal((4, 3)).tolist(), "labels": [0, 1, 1, 0], "links": [[1], [2], [3], [0]],
+        "features": RANDOM.standard_normal((4, 3)).tolist(), "labels": [0, 1, 1, 0],
+        "links": [[1], [2], [3], [0]],
         "train_masks": trains, "val_masks": [[i == (j + 1) % 4 for j in range(4)] for i in range(4)],
         "stopping_masks": trains, "test_mask": [False] * 4,
     }  # fmt: skip

@@ -38,7 +38,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Named:
-    """A data set: its facts, who publishes it, and the raw files with the folder (below the root) they lie in."""
+    """A data set: its facts, who publishes it, and its raw files with their folder below the root."""
 
     facts: Facts
     library: str

@@ -29,8 +29,8 @@ def check_pickles(paths: Sequence[Path]) -> None:
         found = _first_stranger(path.read_bytes())
         if found is not None:
             raise FormatError(
-                f"a pickled file of planetoid must hold arrays and dictionaries only, got {path}, which {found}; "
-                "delete it and download it again"
+                f"a pickled file of planetoid must hold arrays and dictionaries only, got {path}, "
+                f"which {found}; delete it and download it again"
             )
 
 
