@@ -6,7 +6,8 @@ import torch
 
 from lrgi import seed as randomness
 from lrgi.layers import twin
-from lrgi.layers.aggregate import attend, attend_table, neighbour_mean, scaled_sum
+from lrgi.layers.aggregate import attend, neighbour_mean, scaled_sum
+from lrgi.layers.attention import AttentionWeights, attend_table
 from lrgi.sampling.sample import sample_block
 from reference.graphs import HOPS, hop_of, random_graph
 from reference.layers import neighbour_mean as mean_loop
@@ -25,11 +26,19 @@ def attend_inputs(hop, dtype=torch.float64, heads=2, width=3):
     return p, draw(2, hop.num_sources, heads, dtype=dtype), draw(3, hop.num_rows, heads, dtype=dtype)
 
 
+def attention_weights(heads, columns, width):
+    """weight, skip, source, target, bias, as `AttentionWeights` has them."""
+    size = heads * columns
+    shapes = ((size, width), (size, width), (heads, columns), (heads, columns), (size,))
+    return [draw(seed, *shape).requires_grad_() for seed, shape in enumerate(shapes)]
+
+
 @pytest.mark.parametrize("kind", HOPS)
-def test_gradcheck_of_attend_table(kind):
+@pytest.mark.parametrize("heads", [1, 2, 5])
+def test_gradcheck_of_attend_table(kind, heads):
     hop, rows = small(kind)
-    inputs = [t.requires_grad_() for t in (draw(0, 2, 4, 3), draw(1, 2, 3), draw(2, 2, 3))]
-    assert torch.autograd.gradcheck(lambda w, *q: attend_table(rows, hop, w, q, 0.2), inputs)
+    inputs = attention_weights(heads, 2, 3)
+    assert torch.autograd.gradcheck(lambda *w: attend_table(rows, hop, AttentionWeights(*w), 0.2), inputs)
 
 
 @pytest.mark.parametrize("kind", HOPS)
@@ -88,21 +97,24 @@ def test_scaled_sum_equals_its_twin(kind, scales):
 
 
 @pytest.mark.parametrize("kind", HOPS)
-def test_attend_table_is_attend_of_the_projected_rows(kind):
+@pytest.mark.parametrize(("heads", "width"), [(3, 5), (4, 40), (8, 33)])
+def test_attend_table_is_attend_of_the_projected_rows(kind, heads, width):
     """With values W x and scores x . q: the twin never saw the table."""
-    hop, rows = hop_of(random_graph(1, width=5), kind)
+    hop, rows = hop_of(random_graph(1, width=width), kind)
     results = []
     for through_table in (True, False):
-        weight, *queries = (t.requires_grad_() for t in (draw(0, 3, 4, 5), draw(1, 3, 5), draw(2, 3, 5)))
+        weight, skip, source, target, bias = inputs = attention_weights(heads, 4, width)
         if through_table:
-            out = attend_table(rows, hop, weight, tuple(queries), 0.2)
+            out = attend_table(rows, hop, AttentionWeights(*inputs), 0.2)
         else:
             x = rows.dense().double()
-            own = x[hop.first : hop.first + hop.num_rows]
-            p = torch.einsum("sd,hcd->shc", x, weight)
-            out = twin.attend(p, x @ queries[0].t(), own @ queries[1].t(), hop, 0.2).flatten(1)
+            own = slice(hop.first, hop.first + hop.num_rows)
+            p = (x @ weight.t()).view(-1, heads, 4)
+            s_source, s_row = (p * source).sum(-1), (p[own] * target).sum(-1)
+            attended = twin.attend(p, s_source, s_row, hop, 0.2).flatten(1)
+            out = torch.nn.functional.elu(attended + x[own] @ skip.t() + bias)
         out.backward(draw(9, *out.shape))
-        results.append([out, weight.grad, *(q.grad for q in queries)])
+        results.append([out, *(t.grad for t in inputs)])
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-10, atol=1e-10)
 
@@ -112,12 +124,12 @@ def test_how_many_rows_share_a_cache_does_not_matter(rows_at_a_time, monkeypatch
     hop, rows = hop_of(random_graph(1, nodes=300, edges=2000, width=5), "whole")
     results = []
     for few in (1 << 20, rows_at_a_time):
-        monkeypatch.setattr("lrgi.layers.aggregate._CACHE_FLOATS", few * 3 * 5)
-        monkeypatch.setattr("lrgi.layers.aggregate._LEAST_ROWS", 1)
-        weight, *queries = (t.requires_grad_() for t in (draw(0, 3, 4, 5), draw(1, 3, 5), draw(2, 3, 5)))
-        out = attend_table(rows, hop, weight, tuple(queries), 0.2)
+        monkeypatch.setattr("lrgi.layers.attention._CACHE_FLOATS", few * 4 * 5)
+        monkeypatch.setattr("lrgi.layers.attention._LEAST_ROWS", 1)
+        inputs = attention_weights(3, 4, 5)
+        out = attend_table(rows, hop, AttentionWeights(*inputs), 0.2)
         out.backward(draw(9, *out.shape))
-        results.append([out, weight.grad, *(q.grad for q in queries)])
+        results.append([out, *(t.grad for t in inputs)])
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-10, atol=1e-10)
 

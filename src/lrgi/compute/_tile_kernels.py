@@ -12,8 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as llvm
-import numba
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel.models import PrimitiveModel
@@ -97,7 +95,17 @@ class _Emit:
         return self.context.make_tuple(self.builder, kind, vectors)
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def upper_halves(builder: Any, x: Any) -> Any:
+    """A vector of float32 rounded to bf16, to nearest even, as int32; NaN stays NaN."""
+    kind = ir.VectorType(_I32, LANES)
+    number = lambda value: ir.Constant(kind, [value] * LANES)  # noqa: E731
+    bits = builder.bitcast(x, kind)
+    odd = builder.and_(builder.lshr(bits, number(16)), number(1))
+    nearest = builder.lshr(builder.add(bits, builder.add(odd, number(0x7FFF))), number(16))
+    return builder.select(builder.fcmp_unordered("uno", x, x), number(0x7FC0), nearest)
+
+
+@intrinsic(prefer_literal=True)
 def zeros(typing_context: Any, array: Any, count: Any) -> Any:
     """A tile of `count` (a constant) vectors of zeros, of `array`'s type."""
     result = types.UniTuple(Vector(array.dtype), count.literal_value)  # type: ignore[attr-defined]
@@ -109,7 +117,7 @@ def zeros(typing_context: Any, array: Any, count: Any) -> Any:
     return result(array, count), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def outer_add(
     typing_context: Any, tile: Any, a: Any, a_offset: Any, a_stride: Any, b: Any, b_offset: Any, left: Any
 ) -> Any:
@@ -133,7 +141,7 @@ def outer_add(
     return tile(tile, a, a_offset, a_stride, b, b_offset, left), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def inner_add(
     typing_context: Any, tile: Any, a: Any, a_offset: Any, a_stride: Any, b: Any, b_offset: Any, left: Any
 ) -> Any:
@@ -153,7 +161,7 @@ def inner_add(
     return tile(tile, a, a_offset, a_stride, b, b_offset, left), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def put_sums(typing_context: Any, tile: Any, out: Any, offset: Any) -> Any:
     """out[offset + i] = the sum of the lanes of tile[i]."""
 
@@ -170,77 +178,66 @@ def put_sums(typing_context: Any, tile: Any, out: Any, offset: Any) -> Any:
 
 
 def _put(add: bool) -> Any:
-    def put(typing_context: Any, tile: Any, out: Any, offset: Any, stride: Any, left: Any) -> Any:
+    def put(typing_context: Any, tile: Any, out: Any, offset: Any, stride: Any, left: Any, rows: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             emit = _Emit(context, builder, out.dtype)
-            start, step, rest = (emit.integer(args[i], signature.args[i]) for i in (2, 3, 4))
-            masks = [emit.mask(rest, number) for number in range(2)]
+            start, step, rest, count = (emit.integer(args[i], signature.args[i]) for i in (2, 3, 4, 5))
             for i, vector in enumerate(emit.vectors(args[0], tile.count)):
+                there = builder.icmp_signed("<", ir.Constant(_I64, i // 2), count)
+                mask = emit.mask(builder.select(there, rest, ir.Constant(_I64, 0)), i % 2)
                 place = builder.add(start, builder.mul(step, ir.Constant(_I64, i // 2)))
                 place = builder.add(place, ir.Constant(_I64, i % 2 * LANES))
                 pointer = emit.place(out, args[1], place)
-                value = builder.fadd(emit.load(pointer, masks[i % 2]), vector) if add else vector
-                emit.store(value, pointer, masks[i % 2])
+                value = builder.fadd(emit.load(pointer, mask), vector) if add else vector
+                emit.store(value, pointer, mask)
             return context.get_dummy_value()
 
-        return types.void(tile, out, offset, stride, left), generate
+        return types.void(tile, out, offset, stride, left, rows), generate
 
     return put
 
 
-put_rows = intrinsic(_put(add=False))  # out[offset + i * stride:] = tile[i, :]
+put_rows = intrinsic(_put(add=False))  # out[offset + i * stride:] = tile[i, :] for its first `rows` rows
 add_rows = intrinsic(_put(add=True))  # out[offset + i * stride:] += tile[i, :]
 
 
-@numba.njit(inline="always")
-def _panel(tile, a, a_at, panel, terms):  # type: ignore[no-untyped-def]
-    for k in range(terms):
-        tile = outer_add(tile, a, a_at[0] + k * a_at[2], a_at[1], panel, k * 2 * LANES, 2 * LANES)
-    return tile
+@intrinsic
+def turn(
+    typing_context: Any, a: Any, offset: Any, stride: Any, left: Any, out: Any, out_at: Any, out_stride: Any
+) -> Any:
+    """out[out_at + k * out_stride + i] = a[offset + i * stride + k], i and k < LANES.
 
-
-@numba.njit(inline="always")
-def _pack(b, b_at, terms, left, panel, one):  # type: ignore[no-untyped-def]
-    if b_at[2] == 1:
-        for k in range(terms):
-            row = outer_add(zeros(b, 2), one, 0, 0, b, b_at[0] + k * b_at[1], left)
-            put_rows(row, panel, k * 2 * LANES, 0, 2 * LANES)
-        return
-    flat = b.ravel()
-    for c in range(2 * LANES):  # b lies transposed: read along its rows, write down the panel's columns
-        for k in range(terms):
-            panel[k * 2 * LANES + c] = flat[b_at[0] + c * b_at[2] + k * b_at[1]] if c < left else 0
-
-
-@numba.njit(nogil=True, cache=True)
-def tiled_product(a, a_at, b, b_at, shape, out, out_at, add):  # type: ignore[no-untyped-def]
-    """out [m, n] = a [m, k] times b [k, n], shape = (m, k, n), all within larger arrays; `add`: out += it.
-
-    a_at = (offset, stride of m, stride of k), b_at = (offset, stride of k, stride of n),
-    out_at = (offset, stride of m).
+    left = (rows, columns) there are in a; what is beyond them is written as zeros.
     """
-    m, terms, n = shape
-    whole = m - m % _ROWS
-    panel = np.empty(min(terms, _DEPTH) * 2 * LANES, a.dtype)
-    one = np.ones(1, a.dtype)
-    for k in range(0, max(terms, 1), _DEPTH):  # an empty sum is zero, and is written
-        depth, more = min(_DEPTH, terms - k), add or k > 0
-        for c in range(0, n, 2 * LANES):
-            # Rows of b that lie far apart fall on the same few places of a cache.
-            _pack(b, (b_at[0] + k * b_at[1] + c * b_at[2], *b_at[1:]), depth, n - c, panel, one)
-            for r in range(0, whole, _ROWS):
-                a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
-                tile = _panel(zeros(a, LANES), a, a_here, panel, depth)
-                _give(tile, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c, more)
-            for r in range(whole, m):
-                a_here = (a_at[0] + r * a_at[1] + k * a_at[2], a_at[1], a_at[2])
-                row = _panel(zeros(a, 2), a, a_here, panel, depth)
-                _give(row, out, out_at[0] + r * out_at[1] + c, out_at[1], n - c, more)
 
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, out.dtype)
+        at, step, to, out_step = (emit.integer(args[i], signature.args[i]) for i in (1, 2, 5, 6))
+        rows, columns = (
+            emit.integer(builder.extract_value(args[3], i), signature.args[3][i]) for i in range(2)
+        )
+        vectors = []
+        for i in range(LANES):
+            there = builder.icmp_signed("<", ir.Constant(_I64, i), rows)
+            mask = emit.mask(builder.select(there, columns, ir.Constant(_I64, 0)), 0)
+            place = builder.add(at, builder.mul(step, ir.Constant(_I64, i)))
+            vectors.append(emit.load(emit.place(a, args[0], place), mask))
+        half = LANES // 2
+        while half:  # swap the off-diagonal quarters of ever smaller squares
+            first = [j if not j & half else j - half + LANES for j in range(LANES)]
+            second = [j + half if not j & half else j + LANES for j in range(LANES)]
+            for i in range(LANES):
+                if not i & half:
+                    x, y = vectors[i], vectors[i + half]
+                    vectors[i], vectors[i + half] = (
+                        builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(_I32, LANES), pattern))
+                        for pattern in (first, second)
+                    )
+            half //= 2
+        whole = emit.mask(ir.Constant(_I64, LANES), 0)
+        for k, vector in enumerate(vectors):
+            place = builder.add(to, builder.mul(out_step, ir.Constant(_I64, k)))
+            emit.store(vector, emit.place(out, args[4], place), whole)
+        return context.get_dummy_value()
 
-@numba.njit(inline="always")
-def _give(tile, out, offset, stride, left, add):  # type: ignore[no-untyped-def]
-    if add:
-        add_rows(tile, out, offset, stride, left)
-    else:
-        put_rows(tile, out, offset, stride, left)
+    return types.void(a, offset, stride, left, out, out_at, out_stride), generate

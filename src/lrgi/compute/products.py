@@ -3,14 +3,14 @@
 On x86 CPUs torch sends float32 products to MKL, which does not use AVX-512 on AMD machines and there
 reaches less than half of what the machine can do. A step's products are small besides, and a library's
 call, its copies of transposed operands and its freshly made result cost as much as the arithmetic. So
-products are put in place by register tiles (`_tile_kernels.py`); only bf16 goes to oneDNN, which has
-instructions for it. Measured by benchmarks/step.py.
+products are put in place by register tiles (`_product_kernels.py`). Measured by benchmarks/step.py.
 
 Each task takes its rows through product, addition and activation while they are in its core's cache,
 and keeps its own partial sum for the weight's gradient (see `threads.py`).
 
-Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16; sums over tasks, outputs
-and gradients stay float32.
+Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16; all sums, outputs and
+gradients stay float32. Processors with AMX have instructions for it (`_bf16_kernels.py`); elsewhere
+the results are the same but for the order of sums, and no faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lrgi.compute._tile_kernels import tiled_product
+from lrgi.compute._bf16_kernels import amx_allowed
+from lrgi.compute._product_kernels import FULL, ROUNDED, TILED, tiled_product
 from lrgi.compute.threads import row_tasks, run_tasks
 
 Activation = Literal["none", "relu", "elu"]
@@ -55,6 +56,13 @@ def bf16_products(kind: str) -> bool:
     return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16
 
 
+def precision_of(bf16: bool) -> int:
+    """How a kernel is to treat operands: rounded to bf16, by the processor's own instructions if it may."""
+    if not bf16:
+        return FULL
+    return TILED if amx_allowed() else ROUNDED
+
+
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """a [M, k] times b [k, N] on the calling thread, in the operands' precision; no gradient."""
     if _onednn(a, b):
@@ -72,21 +80,20 @@ def product_into(
     transposed: bool = False,
     b_transposed: bool = False,
     add: bool = False,
+    bf16: bool = False,
 ) -> None:
     """out [m, n] = a [m, k] times b [k, n], or += with `add`.
 
     `transposed`: a is [k, m]; `b_transposed`: b is [n, k], as a layer keeps its weights. On the
-    calling thread; all contiguous and detached, out of a's float type. A bf16 b rounds a too.
+    calling thread; all contiguous and detached, of one float type. `bf16` rounds a and b.
     """
-    if b.dtype == torch.bfloat16:
-        result = matmul((a.t() if transposed else a).bfloat16(), b.t() if b_transposed else b)
-        out.add_(result) if add else out.copy_(result)
-        return
     m, n = out.shape
     terms = b.shape[1] if b_transposed else b.shape[0]
     a_at = (0, 1, m) if transposed else (0, terms, 1)
     b_at = (0, 1, terms) if b_transposed else (0, n, 1)
-    tiled_product(a.numpy(), a_at, b.numpy(), b_at, (m, terms, n), out.numpy(), (0, n), add)
+    tiled_product(
+        a.numpy(), a_at, b.numpy(), b_at, (m, terms, n), out.numpy(), (0, n), (add, precision_of(bf16))
+    )
 
 
 def gram(x: Tensor) -> Tensor:
@@ -132,13 +139,13 @@ class _Linear(torch.autograd.Function):
     ) -> Tensor:
         x, ranges = x.detach().contiguous(), row_tasks(len(x))
         y = torch.empty(len(x), len(weight), dtype=x.dtype)
-        operand = weight.detach().bfloat16() if bf16 else weight.detach().contiguous()
+        operand = weight.detach().contiguous()
 
         def task(i: int) -> None:
             for rows in chunks(*ranges[i]):
                 part = y[rows]
                 begun = begin(part, bias, None if plus is None else plus[rows])
-                product_into(part, x[rows], operand, b_transposed=True, add=begun)
+                product_into(part, x[rows], operand, b_transposed=True, add=begun, bf16=bf16)
                 _activate_(part, activation)
 
         run_tasks(task, len(ranges))
@@ -154,7 +161,7 @@ class _Linear(torch.autograd.Function):
         grad, ranges = grad.detach().contiguous(), row_tasks(len(x))
         d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         d_y = torch.empty_like(grad) if has_plus and activation != "none" else None
-        operand = weight.bfloat16() if bf16 else weight.contiguous()
+        operand = weight.contiguous()
         d_weights = weight.new_empty(len(ranges), *weight.shape)
         d_biases = weight.new_zeros(len(ranges), len(weight))
 
@@ -164,8 +171,8 @@ class _Linear(torch.autograd.Function):
                 if y is not None:
                     d = activation_backward(d, y[rows], activation, None if d_y is None else d_y[rows])
                 if d_x is not None:
-                    product_into(d_x[rows], d, operand)
-                product_into(d_weights[i], d, x[rows].to(operand.dtype), transposed=True, add=number > 0)
+                    product_into(d_x[rows], d, operand, bf16=bf16)
+                product_into(d_weights[i], d, x[rows], transposed=True, add=number > 0, bf16=bf16)
                 if has_bias:
                     d_biases[i] += d.sum(0)
 

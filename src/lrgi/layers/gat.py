@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from lrgi.errors import InputError
 from lrgi.graph.features import DenseTable
-from lrgi.layers.aggregate import attend, attend_table
+from lrgi.layers.aggregate import attend
+from lrgi.layers.attention import AttentionWeights, attend_table
 from lrgi.layers.layer import GraphLayer, glorot_, own_rows, product
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
@@ -56,12 +57,11 @@ class GATLayer(GraphLayer):
         """u of the hop's rows, by whichever order of aggregation and projection is cheaper."""
         (hop,) = hops
         if isinstance(x, Rows) and self._aggregates_first(x, hop):
-            attended = self._aggregate_then_project(x, hop)
-        else:
-            p, s_source, s_row = self._project(x)
-            s_row = s_row[hop.first : hop.first + hop.num_rows]
-            attended = attend(p, s_source, s_row, hop, self.slope).flatten(1)
-        return self._finish(attended, own_rows(x, hop))
+            weights = AttentionWeights(self.weight, self.skip, self.source, self.target, self.bias)
+            return attend_table(x, hop, weights, self.slope)
+        p, s_source, s_row = self._project(x)
+        s_row = s_row[hop.first : hop.first + hop.num_rows]
+        return self._finish(attend(p, s_source, s_row, hop, self.slope).flatten(1), own_rows(x, hop))
 
     def sources(self, x: Rows) -> tuple[Tensor, ...]:
         """Projected rows [count, H, C] and the two parts of their logits [count, H] each."""
@@ -72,13 +72,6 @@ class GATLayer(GraphLayer):
         p, s_source, s_row = sources
         s_row = s_row[hop.first : hop.first + hop.num_rows]
         return self._finish(attend(p, s_source, s_row, hop, self.slope).flatten(1), own)
-
-    def _aggregate_then_project(self, x: Rows, hop: Hop) -> Tensor:
-        per_head = self.weight.view(self.heads, -1, self.in_dim)
-        # Not einsum: autocast would make the queries bf16, which the kernel does not read.
-        q_source = (per_head * self.source[..., None]).sum(1)
-        q_row = (per_head * self.target[..., None]).sum(1)
-        return attend_table(x, hop, per_head, (q_source, q_row), self.slope)
 
     def _project(self, x: Rows | Tensor) -> tuple[Tensor, Tensor, Tensor]:
         p = product(x, self.weight).view(-1, self.heads, self.out_dim // self.heads)

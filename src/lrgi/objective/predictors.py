@@ -6,14 +6,19 @@ The paper's are networks. Most of a step's arithmetic is theirs; the closed form
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from lrgi.compute.products import activation_backward, add_up, bf16_products, chunks, linear, product_into
-from lrgi.compute.threads import row_tasks, run_tasks
+from lrgi.compute.products import add_up, bf16_products, linear, precision_of
+from lrgi.compute.threads import run_tasks
+from lrgi.layers.rows import frozen
+from lrgi.objective import _kernels
+
+_MOST_BLOCKS, _LEAST_UNITS = 4, 32  # of a network's hidden units: enough tasks for eight lanes
 
 
 class NetworkPredictors(nn.Module):
@@ -29,7 +34,7 @@ class NetworkPredictors(nn.Module):
         if u.device.type != "cpu":
             return self.u_from_v(v), self.v_from_u(u)
         parameters = (*self.u_from_v.parameters(), *self.v_from_u.parameters())
-        both: tuple[Tensor, Tensor] = _Networks.apply(bf16_products("cpu"), v, u, *parameters)  # type: ignore[no-untyped-call]
+        both: tuple[Tensor, Tensor] = _Networks.apply(precision_of(bf16_products("cpu")), v, u, *parameters)  # type: ignore[no-untyped-call]
         return both
 
 
@@ -80,67 +85,57 @@ class _Network(nn.Module):
 
 
 class _Networks(torch.autograd.Function):
-    """Both networks at once, each task taking its rows of one of them all the way through and back.
+    """Both networks at once: a task takes a block of one network's hidden units all the way through, or back.
 
-    Most of a step's arithmetic is here, and layer by layer it would stop at a barrier eight times.
+    Most of a step's arithmetic is here. Layer by layer it would stop at a barrier eight times, and cut by
+    rows every task would add up a weight gradient of its own.
     """
 
     @staticmethod
-    def forward(ctx: Any, bf16: bool, *given: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, precision: int, *given: Tensor) -> tuple[Tensor, ...]:
         inputs = [x.detach().contiguous() for x in given[:2]]
-        weights = [_operands(given[at : at + 4], bf16) for at in (2, 6)]
-        hidden = [x.new_empty(len(x), len(w[0])) for x, w in zip(inputs, weights, strict=True)]
-        out = [torch.empty_like(x) for x in inputs]
-        jobs = _jobs(len(inputs[0]))
+        arrays = [frozen(x) for x in inputs]
+        weights = [[frozen(w) for w in given[at : at + 4]] for at in (2, 6)]
+        jobs = _jobs(len(given[3]))
+        parts = inputs[0].new_empty(len(jobs), *inputs[0].shape)
+        hidden = [inputs[0].new_empty(len(inputs[0]), b - a) for _, (a, b) in jobs]
 
         def task(i: int) -> None:
-            network, (start, stop) = jobs[i]
-            weight_in, bias_in, weight_out, bias_out = weights[network]
-            for rows in chunks(start, stop):
-                h, y = hidden[network][rows], out[network][rows]
-                h.copy_(bias_in)
-                product_into(h, inputs[network][rows], weight_in, b_transposed=True, add=True)
-                y.copy_(bias_out)
-                product_into(y, h.relu_(), weight_out, b_transposed=True, add=True)
+            network, units = jobs[i]
+            own = tuple(weights[network][:3])
+            _kernels.network_forward(
+                arrays[network], own, units, hidden[i].numpy(), parts[i].numpy(), precision
+            )
 
         run_tasks(task, len(jobs))
-        ctx.save_for_backward(*inputs, *hidden, *given[2:])
-        ctx.bf16 = bf16
-        return tuple(out)
+        ctx.save_for_backward(*inputs, *given[2:])
+        ctx.hidden, ctx.precision = hidden, precision
+        return tuple(add_up(parts[network::2]) + given[at].detach() for network, at in ((0, 5), (1, 9)))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved, outer = ctx.saved_tensors, [grad.contiguous() for grad in grads]
-        inputs, hidden = saved[:2], saved[2:4]
-        weights = [_operands(saved[at : at + 4], ctx.bf16) for at in (4, 8)]
-        jobs = _jobs(len(inputs[0]))
-        d_inputs = [torch.empty_like(x) for x in inputs]
-        parts = [[w.new_empty(len(jobs) // 2, *w.shape) for w in saved[at : at + 4]] for at in (4, 8)]
+        arrays, d_out = [frozen(x) for x in saved[:2]], [frozen(grad) for grad in outer]
+        weights = [(frozen(saved[at]), frozen(saved[at + 2])) for at in (2, 6)]
+        d_weights = [[torch.empty_like(w) for w in saved[at : at + 3]] for at in (2, 6)]
+        written = [tuple(d.numpy() for d in network) for network in d_weights]
+        jobs = _jobs(len(saved[3]))
+        parts = saved[0].new_empty(len(jobs), *saved[0].shape)
 
         def task(i: int) -> None:
-            network, (start, stop) = jobs[i]
-            sums = [part[i // 2].zero_() for part in parts[network]]
-            weight_in, _, weight_out, _ = weights[network]
-            for rows in chunks(start, stop):
-                x, h, d_y = inputs[network][rows], hidden[network][rows], outer[network][rows]
-                d_h = torch.empty_like(h)
-                product_into(d_h, d_y, weight_out)
-                activation_backward(d_h, h, "relu", d_h)
-                product_into(d_inputs[network][rows], d_h, weight_in)
-                product_into(sums[0], d_h, x.to(weight_in.dtype), transposed=True, add=True)
-                product_into(sums[2], d_y, h.to(weight_in.dtype), transposed=True, add=True)
-                sums[1] += d_h.sum(0)
-                sums[3] += d_y.sum(0)
+            network, units = jobs[i]
+            both = (arrays[network], frozen(ctx.hidden[i]))
+            part, own = parts[i].numpy(), weights[network]
+            _kernels.network_backward(both, d_out[network], own, units, written[network], part, ctx.precision)
 
         run_tasks(task, len(jobs))
-        return None, *d_inputs, *(add_up(part) for network in parts for part in network)
+        d_inputs = (add_up(parts[network::2]) for network in (0, 1))
+        return None, *d_inputs, *(d for i in (0, 1) for d in (*d_weights[i], outer[i].sum(0)))
 
 
-def _operands(weights: Sequence[Tensor], bf16: bool) -> list[Tensor]:
-    """Detached, the matrices in the precision of products."""
-    return [w.detach().bfloat16() if bf16 and w.dim() == 2 else w.detach() for w in weights]
-
-
-def _jobs(rows: int) -> list[tuple[int, tuple[int, int]]]:
-    """(network, its rows): the two networks in turn."""
-    return [(network, span) for span in row_tasks(rows) for network in (0, 1)]
+def _jobs(hidden: int) -> list[tuple[int, tuple[int, int]]]:
+    """(network, a block of its hidden units): the two networks in turn, equal blocks."""
+    blocks = max(1, min(_MOST_BLOCKS, hidden // _LEAST_UNITS))
+    borders = [hidden * i // blocks for i in range(blocks + 1)]
+    return [(network, span) for span in pairwise(borders) for network in (0, 1)]
