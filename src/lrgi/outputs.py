@@ -1,7 +1,7 @@
 """Embeddings: the outputs of chosen layers side by side, in memory or as a directory.
 
-An embedding directory holds `embeddings.npy` (float32 [N, k * D]), the nodes' ids where there are some,
-and a versioned manifest; it appears under its name when it is whole.
+An embedding directory holds vectors as an array, in Parquet or as text, the nodes' ids where there are some,
+and a versioned manifest, which is written when all else is whole (`interop/export.py` does that).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrgi.directory import new_directory, write_json
 from lrgi.encoder import Encoder, embed_layer, propagated
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.arrays import ArrayEntry, create_array, describe_array, open_array, write_array
+from lrgi.graph.arrays import ArrayEntry, create_array, open_array
 from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
 
-FORMAT, VERSION = "lrgi-embedding", 1
+FORMAT, VERSION = "lrgi-embedding", 2  # 1: .npy; 2: Parquet and text too
 MANIFEST = "manifest.json"
 
 _ROWS = 1 << 16  # copied at once
@@ -118,49 +117,6 @@ def _read_out(graph: Graph, table: Table, view: str, out: npt.NDArray[np.float32
         propagated(graph, table, out[:, -width:])
 
 
-def save_embedding(
-    encoder: Encoder,
-    graph: Graph,
-    path: str | os.PathLike[str],
-    layers: Layers = "last",
-    *,
-    view: str = "u",
-    nodes: npt.NDArray[np.int64] | None = None,
-    about: dict[str, Any] | None = None,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Embed a graph into a directory and return its manifest; nothing is at `path` until all of it is.
-
-    `nodes` says which nodes of a larger graph these are; `about` is kept in the manifest.
-    """
-    final, chosen = Path(path), chosen_layers(layers, len(encoder.layers))
-    encoder.check_columns(graph)
-    check_place(final, overwrite)
-    shape = graph.num_nodes, embedding_columns(encoder, chosen, view)
-    with new_directory(final) as fresh:
-        file = fresh / "embeddings.npy"
-        out = create_array(file, shape, np.float32)
-        embed_layers(encoder, graph, chosen, out, view=view, scratch=fresh)
-        out.flush()  # type: ignore[attr-defined]
-        entries = {"embeddings": describe_array(file)}
-        for key, array in (("ids", graph.ids), ("nodes", nodes)):
-            if array is not None:
-                entries[key] = write_array(fresh / f"{key}.npy", array)
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "graph": graph.name,
-            "nodes": shape[0],
-            "columns": shape[1],
-            "layers": list(chosen),
-            "view": view,
-            **(about or {}),
-            "arrays": {key: entry.to_json() for key, entry in entries.items()},
-        }
-        write_json(fresh / MANIFEST, manifest)
-    return manifest
-
-
 def is_embedding_directory(path: str | os.PathLike[str]) -> bool:
     """Whether there is a directory whose manifest says that it is an embedding, of whatever version."""
     try:
@@ -170,8 +126,8 @@ def is_embedding_directory(path: str | os.PathLike[str]) -> bool:
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
-def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
-    """The mapped embeddings [N, k * D] of a directory, and its manifest; FormatError for anything else."""
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What an embedding directory is; FormatError for anything else."""
     directory = Path(path)
     if not is_embedding_directory(directory):
         raise FormatError(
@@ -179,26 +135,22 @@ def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[np.float32
             "which is something else; make one with `lrgi embed`"
         )
     manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-    if not isinstance(manifest.get("version"), int) or not 1 <= manifest["version"] <= VERSION:
+    version = manifest.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise FormatError(
-            f"an embedding's version must be from 1 to {VERSION}, got {manifest.get('version')!r} in "
+            f"an embedding's version must be from 1 to {VERSION}, got {version!r} in "
             f"{directory}; upgrade lrgi to open what a newer lrgi wrote"
         )
+    return manifest
+
+
+def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+    """The mapped embeddings [N, k * D] of a directory of arrays, and its manifest; FormatError for others."""
+    manifest = read_manifest(path)
     entries = manifest.get("arrays")
     given = entries.get("embeddings") if isinstance(entries, dict) else None
-    return open_array(directory, ArrayEntry.from_json(given, "array embeddings")), manifest
+    return open_array(Path(path), ArrayEntry.from_json(given, "array embeddings")), manifest
 
 
 def _between(place: str | None, number: int, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
     return None if place is None else create_array(Path(place) / f"{number}.npy", shape, np.float32)
-
-
-def check_place(final: Path, overwrite: bool) -> None:
-    """Raise InputError unless an embedding may be written at `final`."""
-    if not final.exists() or (final.is_dir() and not any(final.iterdir())):
-        return
-    if overwrite and is_embedding_directory(final):
-        return
-    what = "an embedding" if is_embedding_directory(final) else "something else"
-    remedy = "choose another path" + (" or pass --overwrite" if what == "an embedding" else "")
-    raise InputError(f"the place for an embedding must be free, got {final}, which holds {what}; {remedy}")

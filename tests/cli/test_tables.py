@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lrgi.graph.store import open_graph
+from lrgi.training.run import open_run
+from reference.tiny import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,6 +57,59 @@ def test_import_like_a_graph_and_from_the_structure(lrgi, tables):
     assert open_graph(tables / "h").encoding.columns == open_graph(tables / "g").encoding.columns
     answer = lrgi(*base, tables / "s", "--features-from", "random-walk")
     assert "16 columns made from the structure: chances of a random walk to be back" in answer.out
+
+
+def test_the_round_trip_of_string_ids(lrgi, tmp_path):
+    """String ids in Parquet in, Parquet out: every id once, in order, as the array interface has it."""
+    random = np.random.default_rng(0)
+    names = np.array([f"user {i:04d} ü" for i in random.permutation(500)])
+    edges = pa.table(
+        {"src": names[random.integers(0, 500, 3000)], "dst": names[random.integers(0, 500, 3000)]}
+    )
+    pq.write_table(edges, tmp_path / "e.parquet")
+    nodes = pa.table({"id": names[:400], "x": random.normal(size=400), "k": random.choice(["a", "b"], 400)})
+    pq.write_table(nodes, tmp_path / "n.parquet")
+    words = ["import", "--edges", tmp_path / "e.parquet", "--nodes", tmp_path / "n.parquet"]
+    assert lrgi(*words, "--out", tmp_path / "g").code == 0
+    assert lrgi("fit", tmp_path / "g", "--out", tmp_path / "run", *SMALL, "--no-probe").code == 0
+    assert lrgi("embed", tmp_path / "run", tmp_path / "g", "--out", tmp_path / "emb").code == 0
+    frame = pd.read_parquet(tmp_path / "emb" / "vectors")
+    assert frame["id"].tolist() == [*names[:400].tolist(), *sorted(names[400:].tolist())]
+    assert frame["id"].is_unique
+    run, graph = open_run(tmp_path / "run"), open_graph(tmp_path / "g")
+    np.testing.assert_array_equal(np.stack(frame["embedding"]), run.encoder.embed(graph).array)
+    answer = lrgi("embed", tmp_path / "run", tmp_path / "g", "--out", tmp_path / "emb")
+    assert "which holds an embedding; choose another path or pass --overwrite" in answer.err
+
+
+def test_another_graph_is_treated_as_the_fitted_one(lrgi, tables):
+    """Its own statistics are other ones; missing and extra columns are one sentence."""
+    base = ["import", "--edges", tables / "e.csv", "--out"]
+    assert lrgi(*base, tables / "g", "--nodes", tables / "n.csv").code == 0
+    assert lrgi("fit", tables / "g", "--out", tables / "run", *SMALL, "--no-probe").code == 0
+    (tables / "more.csv").write_text("id,city,age\na,Oslo,7\nb,Rome,9\nc,Paris,\n")
+    assert lrgi(*base, tables / "own", "--nodes", tables / "more.csv").code == 0
+    assert lrgi(*base, tables / "like", "--nodes", tables / "more.csv", "--like", tables / "run").code == 0
+    found = []
+    for name in ("own", "like"):
+        answer = lrgi(
+            "embed", tables / "run", tables / name, "--out", tables / f"{name}-emb", "--format", "npy"
+        )
+        assert answer.code == 0, answer.err
+        assert ("making the features once more" in answer.err) == (name == "own")
+        found.append(np.load(tables / f"{name}-emb" / "embeddings.npy"))
+    np.testing.assert_array_equal(*found)
+    for content, sentence in [
+        ("id,age\na,1\nb,3\nc,2\n", "must have the columns of the fit, got none called 'city'"),
+        ("id,age,city,z\na,1,x,1\nb,2,y,2\nc,2,y,3\n", "the columns of the fit, got one more called 'z'"),
+        ("id,age,city\na,old,x\nb,new,y\nc,2,y\n", "column 'age' must hold numbers as at the fit, got 'old'"),
+    ]:
+        (tables / "other.csv").write_text(content)
+        assert lrgi(*base, tables / "other", "--nodes", tables / "other.csv", "--overwrite").code == 0
+        answer = lrgi("embed", tables / "run", tables / "other", "--out", tables / "no")
+        assert answer.code == 2
+        assert sentence in answer.err
+        assert not (tables / "no").exists()
 
 
 @pytest.mark.parametrize(

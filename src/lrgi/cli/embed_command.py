@@ -8,23 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from lrgi.cli.console import Console
-from lrgi.cli.flags import examples
-from lrgi.cli.graphs import load_graph
+from lrgi.cli.flags import examples, number
+from lrgi.cli.graphs import fingerprint, load_graph_for
 from lrgi.cli.progress import duration
 from lrgi.graph.inductive import training_subgraph
-from lrgi.outputs import VIEWS, check_place, save_embedding
+from lrgi.interop.export import DTYPES, KINDS, ExportPlan, export_embedding
+from lrgi.interop.export_work import check_export_place
+from lrgi.outputs import VIEWS
 from lrgi.training.run import open_run
 
 DESCRIPTION = """Write the embeddings of a graph's nodes: of any graph with the feature columns
-of the fitted one.
+of the fitted one. What was made from tables gets the treatment of the fit.
 
-EMB/embeddings.npy is float32, one row per node in the graph's order; EMB/ids.npy
-holds your own ids where the graph has some; EMB/manifest.json says what it is.
-Read it with numpy.load("EMB/embeddings.npy", mmap_mode="r").
+Every node is there once, in the graph's order, with your own id where the graph has
+some: as Parquet in shards (EMB/vectors, with the columns id and embedding), as
+EMB/embeddings.npy (and ids.npy), or as word2vec text. EMB/manifest.json says what it
+is. An export that was interrupted goes on where it stopped when it is called again.
 """
 EXAMPLE = examples("""
     lrgi embed runs/mine mine --out emb
-    lrgi embed runs/mine mine --out emb --layers all
+    lrgi embed runs/mine mine --out emb --layers all --format npy
+    lrgi embed runs/mine later --out later-emb --dtype float16
 """)
 
 
@@ -34,6 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", metavar="GRAPH", help="a graph directory, or a .npz file")
     parser.add_argument("--out", metavar="EMB", required=True, help="the embedding directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace an embedding that is there")
+    parser.add_argument(
+        "--format",
+        choices=KINDS,
+        help="parquet, npy, or word2vec (default: parquet where the graph has ids of its own, else npy)",
+    )
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of the numbers (default float32)")
+    parser.add_argument(
+        "--shard-rows",
+        type=number("--shard-rows", int, 1),
+        default=0,
+        metavar="N",
+        help="nodes in a file of Parquet (default: as many as make 256 MB)",
+    )
     add_layers(parser)
     parser.add_argument(
         "--training-subgraph",
@@ -60,20 +77,29 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Embed, and say how to read it."""
-    check_place(Path(arguments.out), arguments.overwrite)
-    done, graph, nodes = open_run(arguments.run), load_graph(arguments.graph), None
+    out = Path(arguments.out)
+    check_export_place(out, arguments.overwrite)
+    done = open_run(arguments.run)
+    graph, nodes = load_graph_for(done.encoder, arguments.graph, console), None
     if arguments.training_subgraph:
         graph, nodes = training_subgraph(graph, "train" if done.fit_on == "all" else done.fit_on)
     about = {
         "run": str(arguments.run),
         "embedded_in": "whole graph" if nodes is None else "training subgraph",
     }
-    done.encoder.check_columns(graph)
+    plan = ExportPlan(
+        arguments.layers,
+        arguments.view,
+        arguments.format or ("npy" if graph.ids is None else "parquet"),
+        arguments.dtype,
+        arguments.shard_rows,
+    )
     console.note(f"embedding {graph.num_nodes:,} nodes, {graph.num_edges:,} edges")
     begun = time.perf_counter()
-    manifest = save_embedding(
-        done.encoder, graph, arguments.out, arguments.layers,
-        view=arguments.view, nodes=nodes, about=about, overwrite=arguments.overwrite,
+    manifest = export_embedding(
+        done.encoder, graph, out, plan,
+        source=fingerprint(arguments.graph), nodes=nodes, about=about, overwrite=arguments.overwrite,
+        tell=console.note,
     )  # fmt: skip
     seconds = time.perf_counter() - begun
     chosen = ", ".join(map(str, manifest["layers"]))
@@ -82,7 +108,12 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         f"(layer{'s' if len(manifest['layers']) > 1 else ''} {chosen}) in {duration(seconds)}, "
         f"now in {arguments.out}."
     )
-    console.say(f'\nIn Python:\n  numpy.load("{arguments.out}/embeddings.npy", mmap_mode="r")')
+    reading = {
+        "parquet": f'pandas.read_parquet("{out}/vectors")',
+        "npy": f'numpy.load("{out}/embeddings.npy", mmap_mode="r")',
+        "word2vec": f'gensim.models.KeyedVectors.load_word2vec_format("{out}/embeddings.txt")',
+    }
+    console.say(f"\nIn Python:\n  {reading[plan.kind]}")
     return {
         "command": "embed",
         "path": str(arguments.out),

@@ -6,12 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lrgi.cli.console import Console
+from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
+from lrgi.graph.arrays import checksum
 from lrgi.graph.assign import split_by_graph
+from lrgi.graph.encoding import Encoding
 from lrgi.graph.graph import Graph
-from lrgi.graph.store import open_graph
+from lrgi.graph.store import MANIFEST, open_graph
 from lrgi.graph.summary import summarize
 from lrgi.interop.npz import read_npz
+from lrgi.interop.tables.recode import recoded
 from lrgi.probe.data import random_split
 from lrgi.report.tables import pairs
 
@@ -24,6 +29,27 @@ def load_graph(path: str) -> Graph:
     if not place.exists():
         raise FormatError(f"a graph must exist, got {path}, which does not; check the path")
     return with_split(read_npz(place), "auto", 0) if place.is_file() else open_graph(place)
+
+
+def load_graph_for(encoder: Encoder, path: str, console: Console) -> Graph:
+    """The graph at a path, its features treated as those of the fit if both came from tables."""
+    graph = load_graph(path)
+    if "encoding" not in encoder.extra:
+        return graph
+    wanted = Encoding.from_json(encoder.extra["encoding"])
+    if graph.encoding is not None and graph.encoding.same_features(wanted):
+        return graph
+    if not Path(path).is_dir():
+        encoder.check_columns(graph)
+        return graph
+    console.note("making the features once more, as they were made for the fit")
+    return recoded(path, wanted)
+
+
+def fingerprint(path: str) -> str:
+    """A checksum that tells one graph on disk from another: of its manifest, which has those of its files."""
+    place = Path(path)
+    return checksum(place / MANIFEST if place.is_dir() else place)
 
 
 def with_split(graph: Graph, split: str, seed: int) -> Graph:

@@ -14,7 +14,7 @@ from lrgi.encoder import CONFIG, Encoder
 from lrgi.errors import FormatError
 from lrgi.graph.store import is_graph_directory, verify_graph
 from lrgi.graph.summary import summarize
-from lrgi.outputs import is_embedding_directory, open_embedding
+from lrgi.outputs import is_embedding_directory, open_embedding, read_manifest
 from lrgi.report.tables import pairs
 from lrgi.training.run import TABLE, is_run_directory, read_record
 
@@ -111,9 +111,12 @@ def _encoder(path: Path, console: Console) -> dict[str, Any]:
 
 
 def _embedding(path: Path, console: Console) -> dict[str, Any]:
-    array, manifest = open_embedding(path)
+    manifest = read_manifest(path)
+    if "arrays" in manifest:
+        open_embedding(path)  # looks at the files
     lines = [
-        ("shape", f"{array.shape[0]:,} nodes x {array.shape[1]:,} columns, float32"),
+        ("shape", f"{manifest['nodes']:,} nodes x {manifest['columns']:,} columns, {manifest.get('dtype')}"),
+        ("kind", str(manifest.get("kind"))),
         ("graph", str(manifest.get("graph"))),
         ("layers", ", ".join(map(str, manifest.get("layers", [])))),
         ("embedded in", str(manifest.get("embedded_in", "whole graph"))),

@@ -111,6 +111,8 @@ def fit_run(
             writer.record |= {"processes": present().size, "sent_bytes": present().sent}
             about = ("method", "plan", "fit_on", "graph", "versions")
             encoder.extra = {key: writer.record[key] for key in about}
+            if seen.encoding is not None:
+                encoder.extra["encoding"] = seen.encoding.to_json()
             encoder.save(final / ENCODER)
     return Run(final, writer.record, encoder)
 

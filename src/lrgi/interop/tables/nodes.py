@@ -133,6 +133,14 @@ def write_nodes(
             features.discard()
 
 
+def encoded_batches(
+    db: Engine, encoded: Sequence[tuple[Field, Column]]
+) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+    """(first row, features) of a batch of rows after the other, in order, of those columns alone."""
+    for start, batch in _in_turn(db, [field.value for field, _ in encoded]):
+        yield start, _encoded(encoded, batch.columns[1:], batch.num_rows)
+
+
 class _Attributes:
     """nodes.parquet while it is written: the id, then the user's own columns."""
 
