@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrgi.directory import SEAL, check_seal
 from lrgi.encoder import Encoder, embed_layer, propagated
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, create_array, open_array
@@ -141,6 +142,8 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"an embedding's version must be from 1 to {VERSION}, got {version!r} in "
             f"{directory}; upgrade lrgi to open what a newer lrgi wrote"
         )
+    check_seal(directory / MANIFEST)
+    manifest.pop(SEAL, None)
     return manifest
 
 

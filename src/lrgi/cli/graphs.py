@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lrgi.cli.console import Console
+from lrgi.directory import checksum
 from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.arrays import checksum
 from lrgi.graph.assign import split_by_graph
 from lrgi.graph.encoding import Encoding
 from lrgi.graph.graph import Graph

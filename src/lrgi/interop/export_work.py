@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import flush_directory, write_json
+from lrgi.directory import flush_directory, write_json, write_sealed
 from lrgi.errors import InputError
 from lrgi.outputs import MANIFEST, is_embedding_directory
 
@@ -76,7 +76,7 @@ class Work:
 
     def finish(self, manifest: dict[str, Any]) -> None:
         """The manifest, then nothing is left of the work."""
-        write_json(self.directory / MANIFEST, manifest)
+        write_sealed(self.directory / MANIFEST, manifest)
         (self.directory / PROGRESS).unlink()
         shutil.rmtree(self.state, ignore_errors=True)
         flush_directory(self.directory)
