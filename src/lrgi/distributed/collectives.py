@@ -7,6 +7,7 @@ nccl between GPUs. One process is a world too, in which nothing is sent and noth
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -25,6 +26,7 @@ class World:
 
     rank, size = 0, 1
     sent = 0  # bytes that this process has handed to the network so far
+    waited = 0.0  # seconds that it spent at that, and waiting for the others
 
     @property
     def alone(self) -> bool:
@@ -58,7 +60,7 @@ class ProcessGroup(World):
         """By a ring, so 2 (P - 1) / P of the bytes leave each process."""
         flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         self.sent += 2 * (self.size - 1) * flat.nbytes // self.size
-        with _one_sentence():
+        with self._counted():
             dist.all_reduce(flat)
         _spread(flat, tensors)
 
@@ -77,7 +79,7 @@ class ProcessGroup(World):
         whole = len(tensors) == 1 and first.is_contiguous()
         flat = first if whole else torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         self.sent += flat.nbytes * _children((self.rank - source) % self.size, self.size)
-        with _one_sentence():
+        with self._counted():
             dist.broadcast(flat, source)
         if not whole:
             _spread(flat, tensors)
@@ -87,7 +89,7 @@ class ProcessGroup(World):
         own, width = rows[self.rank], rows[self.rank].shape[1:]
         got = [own.new_empty(count, *width) for count in counts]
         got[self.rank] = own
-        with _one_sentence():
+        with self._counted():
             for distance in range(1, self.size):  # everyone has one partner to send to and one to hear
                 to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
                 pending = [dist.isend(rows[to].contiguous(), to)] if len(rows[to]) else []
@@ -99,8 +101,15 @@ class ProcessGroup(World):
 
     def wait(self) -> None:
         """A sum of nothing."""
-        with _one_sentence():
+        with self._counted():
             dist.barrier()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        with _one_sentence():
+            yield
+        self.waited += time.perf_counter() - begun
 
 
 ALONE = World()
