@@ -59,18 +59,12 @@ class Clock(Listener):
 def measure(world: Any, graph: Any, settings: dict[str, Any], steps: int) -> dict[str, float]:
     """Of the steps after the first ones: the median's seconds, and how much of it was waiting."""
     plan, clock = FitPlan(layers=1, width=128, updates=10**6, **settings), Clock(world, steps)
-    try:
-        fit_layer(
-            new_layer(plan, 1, graph.num_features), graph, graph.features, plan, 1, journal=Journal(clock)
-        )
-    except Enough:
-        pass
+    with suppress(Enough):
+        layer = new_layer(plan, 1, graph.num_features)
+        fit_layer(layer, graph, graph.features, plan, 1, journal=Journal(clock))
     took, waited, sent = np.diff(np.array(clock.seen[WARM:]), axis=0).T
-    return {
-        "step_ms": round(1e3 * np.median(took), 3),
-        "waited_ms": round(1e3 * np.median(waited), 3),
-        "sent": int(sent[0]),
-    }
+    step_ms, waited_ms = (round(1e3 * float(np.median(each)), 3) for each in (took, waited))
+    return {"step_ms": step_ms, "waited_ms": waited_ms, "sent": int(sent[0])}
 
 
 def process(rank: int, size: int, port: int, path: str, steps: int, answer: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,7 +64,7 @@ def test_hosts_that_hold_a_part_each(processes, remote, graph, tmp_path, count):
 
 def test_a_host_that_is_cut_off_is_one_sentence_within_the_timeout(remote, hosts, graph, tmp_path):
     remote.begin(3, shared_fits.endless, graph, SETTINGS, str(tmp_path / "sign"), timeout=SILENCE)
-    wait_for(tmp_path / "sign-0")
+    shared_fits.wait_for(tmp_path / "sign-0")
     hosts.cut(1)
     answers = remote.answers(range(3), SILENCE + SLACK)
     hosts.mend(1)
@@ -78,17 +76,10 @@ def test_a_host_that_is_cut_off_is_one_sentence_within_the_timeout(remote, hosts
 
 def test_a_host_that_is_killed_is_one_sentence_at_once(remote, graph, tmp_path):
     remote.begin(3, shared_fits.endless, graph, SETTINGS, str(tmp_path / "sign"), timeout=60)
-    wait_for(tmp_path / "sign-0")
+    shared_fits.wait_for(tmp_path / "sign-0")
     remote.kill(2)
     for ok, text in remote.answers(range(2), SLACK):  # nobody waits for the 60 seconds
         assert not ok
         assert "WorldError: the processes of a fit must all be within reach, got" in text
     remote.start(2)
     assert len(remote.run(3, shared_fits.fitted, graph, SETTINGS)) == 3
-
-
-def wait_for(path: Path, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < end, f"{path.name} did not appear in {seconds} s"
-        time.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,34 @@ class Signs(Listener):
 def endless(world: World, graph: Graph, settings: dict[str, Any], sign: str) -> None:
     """A fit that nobody waits for the end of."""
     fit_encoder(graph, FitPlan(**(settings | {"updates": 10**7})), Journal(Signs(f"{sign}-{world.rank}")))
+
+
+def command(world: World, words: list[str], sign: str | None) -> tuple[int, str]:
+    """A command line: its exit code and what it says of errors; `sign` is left when layer 2 is under way."""
+    import contextlib
+    import io
+
+    from lrgi.cli import fit_command
+    from lrgi.cli.main import main
+
+    class Watch(fit_command.Progress):
+        def step_taken(self, record: StepRecord) -> None:
+            super().step_taken(record)
+            if sign is not None and record.place[:2] == (2, 3):
+                Path(sign).touch()
+
+    before, fit_command.Progress = fit_command.Progress, Watch  # type: ignore[misc]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            code = main(words)
+    finally:
+        fit_command.Progress = before  # type: ignore[misc]
+    return code, said.getvalue()
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path.name} did not appear in {seconds} s"
+        time.sleep(0.02)

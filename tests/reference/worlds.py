@@ -41,7 +41,10 @@ class Processes:
         self.pipes[number], self.workers[number] = here, worker
 
     def begin(self, size: int, task: Callable[..., Any], *args: Any, **joins: Any) -> None:
-        """Let the first `size` processes join as a world, and call `task(world, *args)` in each."""
+        """Let the first `size` processes join as a world, and call `task(world, *args)` in each.
+
+        With `alone=True` they are only told of each other, as a launcher tells them: the task joins.
+        """
         address = "127.0.0.1" if self._hosts is None else self._hosts.address(0)
         port = free_port() if self._hosts is None else PORT + next(self._worlds)  # a closed one lingers
         for rank, pipe in enumerate(self.pipes[:size]):
@@ -101,7 +104,7 @@ def _serve(pipe: Any, home: str | None) -> None:
             return
         os.environ.update(MASTER_ADDR=address, MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size))
         try:
-            if size == 1:
+            if joins.pop("alone", size == 1):
                 pipe.send((True, task(ALONE, *args)))
                 continue
             with joined(**joins) as world:

@@ -26,7 +26,7 @@ from lrgi.training.presets import PRESETS, preset
 from lrgi.training.resolve import planned_steps, resolve_fit_on
 from lrgi.training.resources import Resources
 from lrgi.training.run import TABLE, Run, check_files, check_place, fit_run, read_record, seal_run
-from lrgi.training.sharing import follow_run, lead
+from lrgi.training.sharing import Lead, follow
 
 DESCRIPTION = """Fit an encoder on a graph, one layer after the other, without reading a label.
 
@@ -95,15 +95,16 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         check_method(world, arguments.method)
         plan = replace(plan, device=own_device(plan.device))
         if world.rank > 0:
-            follow_run(load_shared(arguments.graph, world), plan, fit)
+            follow(world, load_shared(arguments.graph, world), plan, fit)
             return {}
-        lead(world, lambda: check_place(place, overwrite=arguments.overwrite, together=not world.alone))
-        graph = load_shared(arguments.graph, world)
-        done = fit_with_progress(
-            graph, plan, arguments.out, console,
-            overwrite=arguments.overwrite, method=arguments.method, method_settings=own, fit=fit,
-            resources=uses, beginning=_beginning(arguments.beginning),
-        )  # fmt: skip
+        with Lead(world) as lead:
+            check_place(place)
+            graph = load_shared(arguments.graph, world)
+            done = fit_with_progress(
+                graph, plan, arguments.out, console, overwrite=arguments.overwrite, method=arguments.method,
+                method_settings=own, fit=lead.beginning(fit), resources=uses,
+                beginning=_beginning(arguments.beginning),
+            )  # fmt: skip
     if not world.alone:
         console.note(sent_in_words(done.record))
     if (kept := kept_table(done.path)) is not None:

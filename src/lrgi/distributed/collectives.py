@@ -7,6 +7,7 @@ nccl between GPUs. One process is a world too, in which nothing is sent and noth
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,17 @@ class World:
 
     def wait(self) -> None:
         """Until all are here."""
+
+    def told(self, text: str) -> str:
+        """What process 0 says, in all processes."""
+        if self.alone:
+            return text
+        said = torch.tensor(list(text.encode()), dtype=torch.uint8)
+        length = torch.tensor([len(said)])
+        self.repeat(length)
+        heard = said if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
+        self.repeat(heard)
+        return heard.numpy().tobytes().decode()
 
 
 class ProcessGroup(World):
@@ -145,11 +157,16 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:  # torch has no narrower name for a peer that is gone
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise WorldError(
-            f"the processes of a fit must all be within reach, got {first!r}; "
+            f"the processes of a fit must all be within reach, got {_gist(error)!r}; "
             "start the same command again, and it goes on from the last snapshot"
         ) from error
+
+
+def _gist(error: Exception) -> str:
+    """What torch says, without its source files and its advice."""
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return re.sub(r"^\[[^\]]*/[^\]]*\] *|\. This is typically.*", "", first)
 
 
 def _children(rank: int, size: int) -> int:

@@ -155,20 +155,11 @@ def is_run_directory(path: str | os.PathLike[str]) -> bool:
     return _peek(Path(path)) is not None
 
 
-def check_place(final: Path, *, overwrite: bool = False, together: bool = False) -> None:
-    """Raise InputError unless there is nothing at `final`, or a run.
-
-    Several processes `together` must have something to fit: there it must not be a finished one either.
-    """
+def check_place(final: Path) -> None:
+    """Raise InputError unless there is nothing at `final`, or a run."""
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
-    there = _peek(final)
-    if there is not None and together and not overwrite and there.get("status") == FINISHED:
-        raise InputError(
-            f"a run to fit by several processes must not be finished, got {final}, which is; "
-            "choose another path or pass --overwrite"
-        )
-    if there is not None:
+    if _peek(final) is not None:
         return
     raise InputError(
         f"the place for a run must be free, got {final}, which holds something else; choose another path"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
-from lrgi.distributed.collectives import World, present
+from lrgi.distributed.collectives import World
 from lrgi.encoder import Encoder
 from lrgi.errors import InputError, WorldError
 from lrgi.graph.graph import Graph
@@ -21,27 +22,52 @@ from lrgi.training.journal import Journal, Keeper, Moving
 from lrgi.training.objective import Objective
 from lrgi.training.plan import FitPlan
 from lrgi.training.resolve import resolve_fit_on
+from lrgi.training.stopping import stopping_gently
 from lrgi.training.tables import TableStore, digest_of
 
+Fit = Callable[[Graph, FitPlan, Journal], Encoder]
 
-def lead(world: World, check: Callable[[], None]) -> None:
-    """Call `check` in process 0, with the others waiting: what it refuses ends them too."""
-    try:
-        check()
-    except BaseException:
-        world.repeat(torch.tensor([0]))
-        raise
-    world.repeat(torch.tensor([1]))
+_BEGIN, _NOTHING_TO_DO, _REFUSED = "begin", "nothing to do", "refused"
 
 
-def follow_run(graph: Graph, plan: FitPlan, fit: Callable[[Graph, FitPlan, Journal], Encoder]) -> None:
-    """The part in a fit of a process other than 0, which writes the run down."""
-    told = torch.tensor([0])
-    present().repeat(told)
-    if not int(told):
-        raise WorldError("process 0 must begin, got a refusal; see what it says")
-    seen, _ = training_subgraph(graph, resolve_fit_on(plan, graph))
-    fit(seen, plan, Journal())
+class Lead:
+    """Process 0's part in a fit by several: the others wait until it knows that there is something to fit."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._said = world, False
+
+    def __enter__(self) -> Lead:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self._said:
+            self._say(_REFUSED if kind else _NOTHING_TO_DO)
+
+    def beginning(self, fit: Fit) -> Fit:
+        """The fit, for which the others begin too."""
+
+        def begin(graph: Graph, plan: FitPlan, journal: Journal) -> Encoder:
+            self._say(_BEGIN)
+            return fit(graph, plan, journal)
+
+        return begin
+
+    def _say(self, word: str) -> None:
+        self._said = True
+        self._world.told(word)
+
+
+def follow(world: World, graph: Graph, plan: FitPlan, fit: Fit) -> None:
+    """The part of any other process. Signals to end are for process 0, which takes a last snapshot."""
+    with stopping_gently() as stop:
+        word = world.told("")
+        if word == _REFUSED:
+            raise WorldError("process 0 must begin, got a refusal; see what it says")
+        if word == _NOTHING_TO_DO:
+            return
+        seen, _ = training_subgraph(graph, resolve_fit_on(plan, graph))
+        tables = TableStore(heed=lambda: stop.heed("what was embedded is kept"))
+        fit(seen, plan, Journal(keeper=Keeper(tables)))
 
 
 def share_of(world: World, graph: Graph) -> Share:
@@ -102,7 +128,10 @@ def sink_of(world: World, graph: Graph, tables: TableStore, number: int, layer: 
         return HaloSink(shape, graph, world)
     if world.alone:
         return tables.sink(number, layer, shape)
-    if tables.directory is None or not sees_what_others_write(tables.directory, world):
+    directory = world.told("" if tables.directory is None else str(tables.directory.resolve()))
+    mapped = world.told("mapped" if tables.mapped else "in memory") == "mapped"
+    if not directory or not sees_what_others_write(Path(directory), world):
         return GatheredSink(shape, world)
-    path = tables.directory / f"U_{number}.npy"
-    return SharedFileSink(path, shape, digest_of(layer), world, mapped=tables.mapped)
+    sink = SharedFileSink(Path(directory) / f"U_{number}.npy", shape, digest_of(layer), world, mapped=mapped)
+    sink.heed = tables.heed
+    return sink
