@@ -83,7 +83,7 @@ def test_another_seed_is_another_encoder_and_a_fit_moves_every_layer(graph, name
             assert not torch.equal(after, before)
 
 
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("batch_size", [0, 50])
 def test_no_label_of_validation_and_test_nodes_leaks(graph, name, batch_size):
     plan, random = PLAN.with_settings(batch_size=batch_size), np.random.default_rng(0)

@@ -13,7 +13,7 @@ from lrgi.experiments import run as running
 from lrgi.experiments.cells import Cell, DataSet, Table
 from lrgi.experiments.measure import measure_seed, readouts
 from lrgi.experiments.registry import Request
-from lrgi.experiments.trials import trial
+from lrgi.experiments.trials import find_graph, load_prepared, trial
 from lrgi.experiments.workers import Done, work_through
 from lrgi.graph.graph import Graph
 from lrgi.graph.split import TEST, TRAIN, VALIDATION
@@ -84,6 +84,19 @@ def test_scores_are_those_of_the_ordinary_probe(graph):
         assert score["validation"] == pytest.approx(expected.validation_scores, abs=0.02)
         assert score["test"] == pytest.approx(expected.test_scores, abs=0.02)
     assert found["cost"]["steps"] == 0
+
+
+def test_the_untrained_encoder_is_that_of_the_fits_first_weights():
+    data = DataSet("made", "Made", "transductive", generated={"nodes": 240, "edges": 2400, "classes": 4})
+    graph = load_prepared(data, Path())
+    assert (graph.num_nodes, find_graph(data, Path("nowhere"))) == (240, Path("nowhere"))
+    cell = replace(cell_of(data), readouts="main", untrained=True)
+    names = [score["readout"] for score in measure_seed(cell, graph, 1)["scores"]]
+    assert names == ["u:2", "untrained"]
+    untrained = measure_seed(replace(cell, method="random"), graph, 1)["scores"]
+    assert [score["readout"] for score in untrained] == ["u:2"]
+    before = measure_seed(cell, graph, 1)["scores"][1]
+    assert before["test"] == untrained[0]["test"]
 
 
 def table_of(*cells: Cell) -> Table:

@@ -1,6 +1,6 @@
 """Experiments as data: a table is a folder of TOML files, and a cell is what they say of it together.
 
-    TABLE/table.toml          title, rows, seeds, readouts; [plan] and [sources] for all cells;
+    TABLE/table.toml          title, rows, seeds, readouts, untrained; [plan] and [sources] for all cells;
                               [graphs.NAME] with title, protocol, split, features, published scores, plan
     TABLE/ROW.toml            method, title; [plan], [settings] of the method, [on.GRAPH.plan], remarks;
                               fresh = true: the plans of table and graph do not count
@@ -29,7 +29,7 @@ PROTOCOLS = ("transductive", "inductive")
 SPLITS = ("own", "random", "by-graph")
 _NOT_RESULT = ("device",)  # settings of a plan that do not decide the result
 _FILES = {
-    "table": {"title", "rows", "graphs", "plan", "sources", "seeds", "remarks", "readouts"},
+    "table": {"title", "rows", "graphs", "plan", "sources", "seeds", "remarks", "readouts", "untrained"},
     "row": {"title", "method", "plan", "settings", "sources", "on", "remarks", "fresh"},
     "cell": {"plan", "settings", "sources", "paper", "remarks"},
 }
@@ -49,6 +49,7 @@ class DataSet:
     features: tuple[str, ...] = ()  # steps of graph/prepare.py
     metrics: tuple[str, ...] = ()  # beside accuracy or micro-F1
     how: str = ""  # how to get the graph
+    generated: Mapping[str, int] | None = None  # arguments of the demo's generator, in place of a file
     best: float | None = None  # published score, in percent, of the best self-supervised method
 
     def __post_init__(self) -> None:
@@ -81,6 +82,7 @@ class Cell:
     plan: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0, 1, 2)
+    untrained: bool = False  # whether the encoder is probed too as the fit begins with it
     readouts: str = "main"  # "main": the last layer's u alone; "all": every view of every layer too
     sources: Mapping[str, str] = field(default_factory=dict)
     paper: Paper | None = None
@@ -110,6 +112,7 @@ class Cell:
             "settings": self.method_settings(),
             "data": {k: list(v) if isinstance(v, tuple) else v for k, v in data.items()},
             "readouts": self.readouts,
+            "untrained": self.untrained,
         }
 
 
@@ -172,7 +175,7 @@ def setting_defaults(cell: Cell) -> dict[str, Any]:
     settings = {} if kind is None else {entry.name: entry.default for entry in fields(kind)}
     data = {entry.name: entry.default for entry in fields(DataSet)}
     listed = {k: list(v) if isinstance(v, tuple) else v for k, v in data.items()}
-    return {"plan": FitPlan().to_mapping(), "settings": settings, "data": listed}
+    return {"plan": FitPlan().to_mapping(), "settings": settings, "data": listed, "untrained": False}
 
 
 @cache
@@ -209,6 +212,7 @@ def _cell(place: Path, whole: dict[str, Any], row: str, data: DataSet, graph: di
             place.name, row, about["title"], about["method"], data, merged["plan"], merged["settings"],
             seeds=tuple(whole.get("seeds", (0, 1, 2))),
             readouts=whole.get("readouts", "main"),
+            untrained=whole.get("untrained", False),
             sources=merged["sources"],
             paper=_paper(own.get("paper"), graph["published"], row),
             remarks=(*about.get("remarks", ()), *here.get("remarks", ()), *own.get("remarks", ())),

@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from lrgi.baselines.methods import METHODS, fit_method
+from lrgi.baselines.untrained import untrained_encoder
 from lrgi.compute.machine import device_called
 from lrgi.encoder import Encoder, propagated
 from lrgi.experiments.cells import Cell
@@ -24,6 +25,7 @@ from lrgi.probe.batched import probe_tasks
 from lrgi.report.record import Cost, Score
 from lrgi.training.journal import Journal, Listener, StepRecord
 
+UNTRAINED = "untrained"  # a read-out's name in a record
 _WIDE = ("raw", "propagate")  # as wide as the features: views side by side would not fit
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -42,6 +44,8 @@ def measure_seed(cell: Cell, graph: Graph, seed: int, device: str = "cpu") -> di
     scores = [
         score for name in readouts(cell, len(encoder.layers)) for score in _probe(cell, given, views, name)
     ]
+    if cell.untrained and METHODS[cell.method].fits != "nothing":
+        scores += _untrained(cell, given, seed, device)
     cost = Cost(
         seed, counter.steps, round(fitted - begun, 3), round(embedded - fitted, 3),
         round(_now(device) - embedded, 3), *peaks(device),
@@ -118,6 +122,14 @@ def _probe(cell: Cell, given: Trial, views: Views, name: str) -> Iterator[Score]
     yield Score(name, found.metric, seed, found.validation, found.test)
     for metric, (validation, test) in found.further.items():
         yield Score(name, metric, seed, validation, test)
+
+
+def _untrained(cell: Cell, given: Trial, seed: int, device: str) -> list[Score]:
+    """The last layer's u of the encoder that the fit begins with."""
+    encoder = untrained_encoder(cell.fit_plan(seed, device), given.whole.num_features)
+    alone = replace(cell, readouts="main")
+    views, name = _views(alone, encoder, given, device), main_readout(len(encoder.layers))
+    return [replace(score, readout=UNTRAINED) for score in _probe(alone, given, views, name)]
 
 
 def _now(device: str) -> float:

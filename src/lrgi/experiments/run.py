@@ -20,7 +20,7 @@ import numpy as np
 from lrgi.compute.machine import hardware, versions
 from lrgi.directory import write_json
 from lrgi.experiments.cells import Cell, Table, difference, setting_defaults
-from lrgi.experiments.measure import measure_seed
+from lrgi.experiments.measure import UNTRAINED, measure_seed
 from lrgi.experiments.registry import Request
 from lrgi.experiments.trials import find_graph, load_prepared
 from lrgi.experiments.workers import work_through
@@ -122,10 +122,10 @@ def assemble(kind: str, cell: Cell, found: Sequence[dict[str, Any]], command: st
     """The record of a cell from its seeds. Test scores are kept of two read-outs: its own, and the chosen."""
     scores = [Score(**score) for one in found for score in one["scores"]]
     main, first = scores[0].readout, scores[0].metric
-    names = list(dict.fromkeys(score.readout for score in scores))
+    names = [name for name in dict.fromkeys(score.readout for score in scores) if name != UNTRAINED]
     validation = {name: np.mean(_values(scores, name, first)) for name in names}
     chosen = max(names, key=lambda name: float(validation[name]))  # the first of equals: the method's own
-    shown = (main, chosen)
+    shown = (main, chosen, UNTRAINED)
     kept = [s if s.readout in shown else Score(s.readout, s.metric, s.seed, s.validation) for s in scores]
     return RunRecord(
         experiment=kind, cell=cell.name, settings=cell.identity(), scores=tuple(kept),

@@ -17,13 +17,19 @@ from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.prepare import prepared
 from lrgi.graph.split import TEST, TRAIN, VALIDATION
 from lrgi.graph.store import open_graph
+from lrgi.graph.synthetic import planted_communities
 from lrgi.interop.npz import read_npz
 from lrgi.probe.batched import Task
 from lrgi.probe.data import random_split
 
 
 def find_graph(data: DataSet, folder: Path) -> Path | None:
-    """The graph directory or .npz file of a data set below a folder; None where there is none."""
+    """The graph directory or .npz file of a data set below a folder; None where there is none.
+
+    A generated graph needs no file, and any folder is its place.
+    """
+    if data.generated is not None:
+        return folder
     for path in (folder / data.name, folder / f"{data.name}.npz"):
         if path.exists():
             return path
@@ -32,6 +38,8 @@ def find_graph(data: DataSet, folder: Path) -> Path | None:
 
 def load_prepared(data: DataSet, path: Path) -> Graph:
     """The graph with its features prepared."""
+    if data.generated is not None:
+        return prepared(planted_communities(**data.generated), data.features)
     return prepared(read_npz(path) if path.is_file() else open_graph(path), data.features)
 
 
