@@ -123,12 +123,6 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def flush_file(path: Path) -> None:
-    """Make what was written to a file last beyond a power cut."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
 def flush_directory(directory: Path) -> None:
     """Make renames in a directory last beyond a power cut."""
     handle = os.open(directory, os.O_RDONLY)
@@ -158,6 +152,16 @@ def _exchange(fresh: Path, final: Path, old: Path) -> None:
                 old.rename(final)
             raise
     flush_directory(final.parent)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Let two directories change places; where the system cannot at once, in three steps."""
+    if not _swap(one, other):
+        aside = other.with_name(f".{other.name}.aside")
+        other.rename(aside)
+        one.rename(other)
+        aside.rename(one)
+    flush_directory(other.parent)
 
 
 def _swap(one: Path, other: Path) -> bool:

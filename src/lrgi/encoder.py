@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from lrgi.compute.allocator import empty_table, release_freed_memory
 from lrgi.compute.threads import lanes
-from lrgi.directory import check_seal, checksum, flush_file, new_directory, write_sealed
+from lrgi.directory import check_seal, checksum, new_directory, write_file, write_sealed
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
@@ -108,8 +108,7 @@ class Encoder:
             for name, value in layer.state_dict().items()
         }
         with new_directory(final) as fresh:
-            save_file(weights, fresh / WEIGHTS)
-            flush_file(fresh / WEIGHTS)
+            write_file(fresh / WEIGHTS, save(weights))
             write_sealed(fresh / CONFIG, config | {"weights": checksum(fresh / WEIGHTS)})
 
     @classmethod

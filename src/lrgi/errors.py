@@ -20,6 +20,10 @@ class DivergedError(LRGIError, ArithmeticError):
     """A loss or a gradient stopped being finite while a layer was fitted."""
 
 
+class CollapsedError(LRGIError):
+    """Embeddings lost what sets them apart while they were fitted; the message says what may help."""
+
+
 class WorldError(LRGIError):
     """A process of several that fit together is gone or out of reach."""
 

@@ -20,12 +20,13 @@ import numpy.typing as npt
 from lrgi.directory import SEAL, check_seal
 from lrgi.encoder import Encoder, embed_layer, propagated
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.arrays import ArrayEntry, create_array, open_array
+from lrgi.graph.arrays import ArrayEntry, FileEntry, create_array, open_array, verify_array
 from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
 
 FORMAT, VERSION = "lrgi-embedding", 2  # 1: .npy; 2: Parquet and text too
 MANIFEST = "manifest.json"
+SHARDS = "vectors"  # a folder with nothing but Parquet in it, as every reader of folders wants it
 
 _ROWS = 1 << 16  # copied at once
 
@@ -122,7 +123,7 @@ def is_embedding_directory(path: str | os.PathLike[str]) -> bool:
     """Whether there is a directory whose manifest says that it is an embedding, of whatever version."""
     try:
         manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
@@ -153,6 +154,20 @@ def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[Any], dict
     entries = manifest.get("arrays")
     given = entries.get("embeddings") if isinstance(entries, dict) else None
     return open_array(Path(path), ArrayEntry.from_json(given, "array embeddings")), manifest
+
+
+def verify_embedding(path: str | os.PathLike[str]) -> None:
+    """Read a whole embedding directory: FormatError where a byte is not as it was written."""
+    directory, manifest = Path(path), read_manifest(path)
+    check_seal(directory / MANIFEST, required=True)
+    for key, given in manifest.get("arrays", {}).items():
+        entry = ArrayEntry.from_json(given, f"array {key}")
+        open_array(directory, entry)
+        verify_array(directory, entry)
+    for given in manifest.get("shards", []):
+        FileEntry.from_json(given, "a shard").verify(directory / SHARDS)
+    if "text" in manifest:
+        FileEntry.from_json(manifest["text"], "text").verify(directory)
 
 
 def _between(place: str | None, number: int, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:

@@ -28,7 +28,7 @@ GRAPH_KEYS = {
 RUN_KEYS = {
     "format", "version", "status", "command", "plan", "fit_on", "protocol", "graph", "fitted_graph",
     "versions", "hardware", "started", "finished", "seconds", "layers", "method", "processes",
-    "sent_bytes", "method_settings", "from", "files",
+    "sent_bytes", "method_settings", "from", "files", "source", "alarms",
 }  # fmt: skip
 TABLE_KEYS = {"rows", "metric", "protocol", "splits", "seeds", "problem"}
 ROW_KEYS = {

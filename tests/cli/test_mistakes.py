@@ -220,3 +220,23 @@ def test_an_unknown_method(lrgi, place, tmp_path):
 def test_a_device_that_is_not_there(lrgi, place, tmp_path):
     answer = lrgi("fit", place / "graph", "--out", tmp_path / "r", *SMALL, "--device", "cuda:99")
     fails(answer, "device must be one that torch finds here, got 'cuda:99'", "use cpu")
+
+
+def test_growing_what_cannot_grow(lrgi, place, tmp_path):
+    fails(lrgi("grow", place / "run", "--layers", "2"), "--layers must be more than the 2 of the run, got 2")
+    fails(lrgi("grow", place / "run", "--layers", "+x"), "--layers must be a whole number, got 'x'")
+    fails(lrgi("grow", tmp_path), "a run must be a directory with a run.json")
+    arrays = npz_arrays(tiny_graph())
+    np.savez(tmp_path / "other.npz", **{**arrays, "x": arrays["x"] + 1})
+    answer = lrgi("grow", place / "run", tmp_path / "other.npz")
+    fails(answer, "a run must keep its settings, got graph '240 nodes", "choose another path")
+
+
+def test_verifying_what_is_nothing_of_ours(lrgi, tmp_path):
+    fails(lrgi("verify", tmp_path), "a path to verify must be a graph, run, encoder or embedding directory")
+    fails(lrgi("verify", tmp_path / "no"), "a path to verify must exist, got")
+
+
+def test_starting_from_weights_of_other_shapes(lrgi, place, tmp_path):
+    wide = ("fit", place / "graph", "--out", tmp_path / "r", *SMALL, "--width", "16", "--from", place / "run")
+    fails(lrgi(*wide), "the weights to start from must have the shapes of the settings, got layer 1 of")

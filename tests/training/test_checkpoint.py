@@ -16,29 +16,12 @@ from lrgi.training import checkpoint as module
 from lrgi.training.begin import Beginning
 from lrgi.training.checkpoint import STATE, read_tensors, snapshots, write_tensors
 from lrgi.training.journal import Listener
-from lrgi.training.plan import FitPlan
 from lrgi.training.resources import Resources
 from lrgi.training.run import ENCODER, RECORD, fit_run, open_run, read_record
 from lrgi.training.writer import STEPS
-from reference.tiny import tiny_graph
+from reference.kills import GRAPH, OFTEN, PLAN, Dies, Killed, steps_of
 
-GRAPH = tiny_graph()
-PLAN = FitPlan(width=8, layers=2, batch_size=60, updates=6, expansion=2)  # 4 steps an epoch, 8 a layer
-OFTEN = Resources(snapshot_seconds=0.0)
 STEPS_OF_ALL = [(layer, step) for layer in (1, 2) for step in range(1, 9)]
-
-
-class Killed(Exception):
-    """Stands for SIGKILL: nothing in the package catches it to write anything but the record."""
-
-
-class Dies(Listener):
-    def __init__(self, layer, step):
-        self.at = (layer, step)
-
-    def step_taken(self, record):
-        if (record.place.layer, record.place.step) == self.at:
-            raise Killed
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +34,6 @@ def whole(tmp_path_factory):
 def killed_at(path, layer, step, **how):
     with pytest.raises(Killed):
         fit_run(GRAPH, PLAN, path, listeners=[Dies(layer, step)], **({"resources": OFTEN} | how))
-
-
-def steps_of(path):
-    return [
-        (line["layer"], line["step"]) for line in map(json.loads, (path / STEPS).read_text().splitlines())
-    ]
 
 
 @pytest.mark.parametrize(("layer", "step"), [(1, 1), (1, 2), (1, 5), (1, 8), (2, 1), (2, 7)])

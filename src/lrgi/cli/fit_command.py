@@ -77,6 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="beginning", metavar="RUN", help="begin with the weights of this run, finished or not"
     )
+    parser.add_argument(
+        "--stop-on-collapse", action="store_true", help="end the fit where the embeddings begin to collapse"
+    )
     add_settings(parser, FitPlan, GROUPS)
     add_settings(parser, Resources, USES)
     add_launch(parser)
@@ -103,16 +106,15 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
             done = fit_with_progress(
                 graph, plan, arguments.out, console, overwrite=arguments.overwrite, method=arguments.method,
                 method_settings=own, fit=lead.beginning(fit), resources=uses,
-                beginning=_beginning(arguments.beginning),
+                beginning=_beginning(arguments.beginning), stop_on_collapse=arguments.stop_on_collapse,
+                source=str(Path(arguments.graph).absolute()),
             )  # fmt: skip
     if not world.alone:
         console.note(sent_in_words(done.record))
     if (kept := kept_table(done.path)) is not None:
         console.say(kept[0])
         return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": kept[1]}
-    table = (
-        None if isinstance(graph, Part) else _measured(graph, done, method.title, arguments.probe, console)
-    )
+    table = None if isinstance(graph, Part) else measured(graph, done, method.title, arguments.probe, console)
     console.say(
         f"\nThe run lies in {arguments.out}: encoder/, run.json, steps.jsonl, table.txt, TensorBoard events."
     )
@@ -132,7 +134,7 @@ def _beginning(run: str | None) -> Beginning | None:
     return None if run is None else Beginning.of(Path(run))
 
 
-def _measured(graph: Graph, done: Run, title: str, probe: bool, console: Console) -> Comparison:
+def measured(graph: Graph, done: Run, title: str, probe: bool, console: Console) -> Comparison:
     """The final table, beside the run and on the screen."""
     measure = Measure(
         Views.of(graph, done.fit_on), probe=probe, tell=lambda name: console.note(f"measuring: {name}")

@@ -22,9 +22,11 @@ COMMANDS = {
     "generate": "make a graph from a seed, of ogbn-products' size for one",
     "fit": "fit an encoder on a graph, layer by layer, into a run directory",
     "partition": "cut a graph into parts, for machines that cannot hold all of it",
+    "grow": "add layers to a finished run, without fitting the others again",
     "embed": "write the embeddings of a graph's nodes, from a run",
     "probe": "score a run's embeddings of a graph with a linear classifier",
     "reproduce": "make a table or figure of the paper again, as far as the data is there",
+    "verify": "read every byte of a graph, run, encoder or embedding and say whether it is as it was written",
     "info": "say what a graph, run, encoder or embedding on disk is",
 }
 _EPILOG = """on your own graph:

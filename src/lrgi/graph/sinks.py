@@ -210,6 +210,29 @@ def sink_for(out: Rows | TableSink | None, shape: tuple[int, int]) -> TableSink:
     return out if isinstance(out, TableSink) else MemorySink(shape, out)
 
 
+def damaged_ranges(log: Path) -> Iterator[Range]:
+    """The ranges of rows which a log says are finished, and which are not there as they were written."""
+    try:
+        head, *lines = log.read_text(encoding="utf-8", errors="replace").splitlines(True)
+        about = json.loads(head)
+        rows, columns = (int(length) for length in about["shape"])
+        with log.with_suffix(".npy").open("rb") as file:
+            if file.read(PREAMBLE) != preamble((rows, columns)):
+                raise ValueError
+            for line in lines:
+                if not line.endswith("\n"):
+                    continue  # a process was killed while it wrote it: nothing is claimed
+                start, stop = (int(word) for word in line.split(" ")[:2])
+                if not 0 <= start < stop <= rows:
+                    raise ValueError
+                file.seek(PREAMBLE + 4 * start * columns)
+                data = file.read(4 * (stop - start) * columns)
+                if line.split(" ")[2] != blake2b(data, digest_size=16).hexdigest() + "\n":
+                    yield start, stop
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        yield 0, 0  # nothing of it can be told
+
+
 def _line(start: int, stop: int, rows: npt.NDArray[Any]) -> str:
     return f"{start} {stop} {blake2b(rows.data if rows.size else b'', digest_size=16).hexdigest()}\n"
 

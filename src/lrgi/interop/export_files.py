@@ -17,9 +17,7 @@ from lrgi.graph.arrays import ArrayEntry, ArrayWriter, FileEntry, describe_array
 from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
 from lrgi.interop.export_work import Work
-from lrgi.outputs import open_embedding, read_manifest
-
-SHARDS = "vectors"  # a folder with nothing but Parquet in it, as every reader of folders wants it
+from lrgi.outputs import SHARDS, open_embedding, read_manifest
 
 _SHARD_BYTES = 256 << 20
 _TEXT_ROWS = 1 << 13

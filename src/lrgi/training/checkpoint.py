@@ -143,14 +143,7 @@ class Checkpoint(Keeper):
         begun = time.monotonic()
         number = self.position.number + 1
         position = Position(position.layer, position.step, position.fitted, self.mark(), number)
-        about = {
-            "key": self.key,
-            "layer": position.layer,
-            "step": position.step,
-            "fitted": list(position.fitted),
-            "mark": position.mark,
-        }
-        write_tensors(self.directory, f"snapshot-{number}", state, about)
+        save_position(self.directory, self.key, position, state)
         self.position = position
         for old, path in snapshots(self.directory)[_KEPT:]:
             del old
@@ -206,6 +199,23 @@ def _unstacked(part: Tensors) -> list[Tensors]:
     count = 1 + max(int(name.split(".")[1]) for name in part)
     starts = [f"layers.{i}." for i in range(count)]
     return [{n.removeprefix(start): v for n, v in part.items() if n.startswith(start)} for start in starts]
+
+
+def save_position(directory: Path, key: str, position: Position, state: Tensors) -> None:
+    """Write the snapshot of a position in the fit called `key`."""
+    about = {
+        "key": key,
+        "layer": position.layer,
+        "step": position.step,
+        "fitted": list(position.fitted),
+        "mark": position.mark,
+    }
+    write_tensors(directory, f"snapshot-{position.number}", state, about)
+
+
+def is_snapshot_name(name: str) -> bool:
+    """Whether a file of that name is a snapshot, or a layer, with its checksum."""
+    return _NAME.fullmatch(name) is not None
 
 
 def snapshots(directory: Path) -> list[tuple[int, Path]]:

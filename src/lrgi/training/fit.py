@@ -72,6 +72,7 @@ def fit_layer(
     place = Place(number, 0, done, steps)
     if place.step == steps:
         return  # an earlier process fitted it
+    journal.fit_begins(layer, table)
     journal.layer_started(number, own, steps)
     keep_freed_memory()
     with lanes(), products_in(own.precision, layer.device):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from lrgi.graph.features import DenseTable
+from lrgi.graph.features import DenseTable, Table
 from lrgi.objective.terms import LossTerms
 from lrgi.sampling.block import Block
 from lrgi.training.plan import FitPlan
@@ -40,6 +40,9 @@ class StepRecord:
 
 class Listener:
     """Hears what happens in a fit; override what is of interest."""
+
+    def fit_begins(self, module: nn.Module, table: Table) -> None:
+        """What is fitted, and the frozen table that it reads: before `layer_started`."""
 
     def layer_started(self, layer: int, plan: FitPlan, steps: int) -> None:
         """Before the first step of a layer."""
@@ -82,6 +85,11 @@ class Journal(Listener):
     def __init__(self, *listeners: Listener, keeper: Keeper | None = None) -> None:
         self.keeper = keeper or Keeper()
         self.listeners = (*listeners, self.keeper)
+
+    def fit_begins(self, module: nn.Module, table: Table) -> None:
+        """Tell all."""
+        for listener in self.listeners:
+            listener.fit_begins(module, table)
 
     def layer_started(self, layer: int, plan: FitPlan, steps: int) -> None:
         """Tell all."""

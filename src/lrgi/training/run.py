@@ -29,6 +29,7 @@ from lrgi.graph.fingerprint import fingerprint
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
+from lrgi.training.alarm import CollapseAlarm
 from lrgi.training.begin import Beginning
 from lrgi.training.checkpoint import STATE, Checkpoint
 from lrgi.training.fit import fit_encoder
@@ -73,13 +74,16 @@ def fit_run(
     beginning: Beginning | None = None,
     resources: Resources | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
+    source: str | None = None,
+    stop_on_collapse: bool = False,
 ) -> Run:
     """Fit an encoder on the plan's nodes of a graph, and keep everything about it in a directory.
 
     Where an interrupted run of the same settings lies, it goes on; a finished one is opened as it is; either
     is said to `tell`. A fit that breaks off leaves its record, its steps and its state, with the status
     "interrupted" or "failed" (or "running", where it was killed), and no encoder. `method` and its settings
-    are the name of what `fit` does, for the record; `beginning` gives other weights to begin with.
+    are the name of what `fit` does, for the record, as is `source`, the path of the graph; `beginning` gives
+    other weights to begin with. A collapse of the embeddings is told too, or with `stop_on_collapse` raised.
     Raises InputError before anything is written, where the place is taken.
     """
     final, fit_on = Path(path), resolve_fit_on(plan, graph)
@@ -90,7 +94,9 @@ def fit_run(
         "method": method,
         "method_settings": dict(method_settings or {}),
         "from": None if beginning is None else beginning.record,
+        "source": source,
     }
+    alarm = CollapseAlarm(tell, stop=stop_on_collapse)
     final.mkdir(parents=True, exist_ok=True)
     with locked(final):
         record = None if overwrite else _to_go_on(final, wanted)
@@ -99,15 +105,11 @@ def fit_run(
             shutil.rmtree(final / STATE, ignore_errors=True)
             return open_run(final)
         if record is None:
-            write_sealed(
-                final / RECORD, wanted
-            )  # from here on, what an earlier run left counts as unfinished
+            write_sealed(final / RECORD, wanted)  # so that what an earlier run left counts as unfinished
             _clear(final)
-        with _recording(final, record or wanted, resources or Resources(), beginning, tell) as (
-            writer,
-            keeper,
-        ):
-            encoder = fit(seen, plan, Journal(writer, *listeners, keeper=keeper))
+        how = (resources or Resources(), beginning, tell, alarm)
+        with _recording(final, record or wanted, *how) as (writer, keeper):
+            encoder = fit(seen, plan, Journal(writer, *listeners, alarm, keeper=keeper))
             writer.record |= {"processes": present().size, "sent_bytes": present().sent}
             about = ("method", "plan", "fit_on", "graph", "versions")
             encoder.extra = {key: writer.record[key] for key in about}
@@ -196,6 +198,7 @@ def _recording(
     resources: Resources,
     beginning: Beginning | None,
     tell: Callable[[str], None],
+    alarm: CollapseAlarm,
 ) -> Iterator[tuple[RunWriter, Checkpoint]]:
     """A writer and a keeper in a directory whose record always says what state it is in."""
     with stopping_gently() as stop:
@@ -209,7 +212,8 @@ def _recording(
             tell(where)
             record.setdefault("resumed", []).append({"at": _now(), "where": where, "versions": versions()})
         writer = RunWriter(final, record, mark)
-        keeper.mark = writer.mark
+        record["alarms"] = alarm.told = list((mark or {}).get("alarms", []))
+        keeper.mark = lambda: writer.mark() | {"alarms": list(alarm.told)}
         record.pop("error", None)
         status = "failed"
         try:

@@ -143,6 +143,18 @@ class RunWriter(Listener):
         return self._earlier + time.monotonic() - self._begun
 
 
+def mark_of(directory: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The mark at the end of a finished run, whose steps and events lie in `directory`."""
+    steps, events = directory / f"{STEPS}.part", sorted(directory.glob(f"{EVENTS}*"))
+    return {
+        "steps": steps.stat().st_size,
+        "steps_digest": blake2b(steps.read_bytes(), digest_size=16).hexdigest(),
+        "events": {"file": events[-1].name, "bytes": events[-1].stat().st_size} if events else None,
+        "layers": list(record["layers"]),
+        "seconds": record["seconds"],
+    }
+
+
 def _open_at(path: Path, size: int | None) -> Any:
     """A file to append to, cut to a size; new without one. It stands at its beginning, to be read once."""
     file = path.open("w+b" if size is None or not path.exists() else "r+b", buffering=_BUFFER)
