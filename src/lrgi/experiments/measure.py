@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from lrgi.baselines.methods import METHODS, fit_method
-from lrgi.baselines.untrained import untrained_encoder
 from lrgi.compute.machine import device_called
 from lrgi.encoder import Encoder, propagated
 from lrgi.experiments.cells import Cell
@@ -126,7 +125,7 @@ def _probe(cell: Cell, given: Trial, views: Views, name: str) -> Iterator[Score]
 
 def _untrained(cell: Cell, given: Trial, seed: int, device: str) -> list[Score]:
     """The last layer's u of the encoder that the fit begins with."""
-    encoder = untrained_encoder(cell.fit_plan(seed, device), given.whole.num_features)
+    encoder = fit_method("random", given.seen, cell.fit_plan(seed, device))
     alone = replace(cell, readouts="main")
     views, name = _views(alone, encoder, given, device), main_readout(len(encoder.layers))
     return [replace(score, readout=UNTRAINED) for score in _probe(alone, given, views, name)]

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lrgi.baselines.methods import METHODS
 from lrgi.compute.machine import hardware, versions
 from lrgi.directory import write_json
 from lrgi.experiments.cells import Cell, Table, difference, setting_defaults
@@ -77,6 +78,8 @@ def _run(
                 tasks.append(((cell.name, seed), (cell, path, seed, request.device)))
     for cell in cells:
         _finish(kind, cell, request, missing)
+    if request.jobs > 1:  # the longest first, so that no worker is left alone with one at the end
+        tasks.sort(key=lambda task: -_length(*task[1][:2]))
     request.tell(f"{len(tasks)} fits of {len(cells)} cells to do, {request.jobs} at once on {request.device}")
     threads = max(1, len(os.sched_getaffinity(0)) // request.jobs)
     failed: set[str] = set()
@@ -94,6 +97,13 @@ def _run(
         request.tell(f"{name}, seed {seed}: {_in_words(done.value)}")
         if name not in failed:
             _finish(kind, cell, request, missing)
+
+
+def _length(cell: Cell, path: Path | None) -> float:
+    """A rough measure of a fit's time: bytes of the graph, times steps where something is fitted."""
+    size = path.stat().st_size if path is not None and path.is_file() else 1
+    plan = cell.fit_plan(0)
+    return size * (1 if METHODS[cell.method].fits == "nothing" else (plan.epochs or plan.updates or 1000))
 
 
 def work(cell: Cell, path: Path, seed: int, device: str) -> dict[str, Any]:

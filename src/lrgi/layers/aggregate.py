@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lrgi.compute.threads import run_tasks, weighted_tasks
-from lrgi.layers import _kernels, twin
+from lrgi.layers import _kernels, sparse_sums, twin
 from lrgi.layers.rows import NO_NODES, frozen
 from lrgi.sampling.block import Hop
 
@@ -36,7 +36,7 @@ def scaled_sum(
 ) -> Tensor:
     """[R, D]: row_scale[r] * sum of source_scale[j] * x[j] over r's neighbours; a missing scale is 1."""
     if x.device.type != "cpu":
-        return twin.scaled_sum(x, hop, row_scale, source_scale)
+        return sparse_sums.scaled_sum(x, hop, row_scale, source_scale)
     result: Tensor = _ScaledSum.apply(x, hop, row_scale, source_scale)  # type: ignore[no-untyped-call]
     return result
 
