@@ -35,9 +35,9 @@ from lrgi.sampling.block import graph_hop
 FORMAT, VERSION = "lrgi-encoder", 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
-_CHUNK_EDGES = 1 << 20  # with D 128, half a gigabyte of rows read for a few dozen megabytes written
-_CHUNK_ROWS = 1 << 16
-_SCRATCH_IN_MEMORY = 256 << 20
+CHUNK_EDGES = 1 << 20  # with D 128, half a gigabyte of rows read for a few dozen megabytes written
+CHUNK_ROWS = 1 << 16
+SCRATCH_IN_MEMORY = 256 << 20
 
 
 class Encoder:
@@ -153,7 +153,7 @@ def embed_layer(
     sink = sink_for(out, (graph.num_nodes, layer.out_dim))
     sources: tuple[Tensor, ...] | None = None
     with torch.no_grad(), lanes(), sink:
-        for start, stop in sink.missing(_chunks(graph.indptr, _CHUNK_EDGES)):
+        for start, stop in sink.missing(_chunks(graph.indptr, CHUNK_EDGES)):
             if sources is None:
                 sources = _all_sources(layer, table, beside)
             hop = graph_hop(graph.indptr, graph.indices, start, stop)
@@ -172,8 +172,8 @@ def propagated(graph: Graph, table: Table, out: np.ndarray | None = None) -> Den
 def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[Tensor, ...]:
     """`layer.sources` of the whole table, filled a few rows at a time."""
     whole: tuple[Tensor, ...] = ()
-    for start in range(0, table.shape[0], _CHUNK_ROWS):
-        stop = min(start + _CHUNK_ROWS, table.shape[0])
+    for start in range(0, table.shape[0], CHUNK_ROWS):
+        stop = min(start + CHUNK_ROWS, table.shape[0])
         part = layer.sources(Rows(table.slice(start, stop), None, str(layer.device)))
         if start == 0:
             if stop == table.shape[0]:
@@ -188,7 +188,7 @@ def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[
 def _scratch(shape: tuple[int, ...], beside: Path | None, device: torch.device) -> Tensor:
     if device.type != "cpu":
         return torch.empty(shape, device=device)
-    if 4 * int(np.prod(shape)) <= _SCRATCH_IN_MEMORY:
+    if 4 * int(np.prod(shape)) <= SCRATCH_IN_MEMORY:
         return torch.from_numpy(empty_table(shape))
     with tempfile.TemporaryFile(dir=beside) as file:  # the mapping keeps the file alive, nameless
         return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
@@ -198,7 +198,7 @@ def _chunks(indptr: np.ndarray, edges: int) -> Iterator[tuple[int, int]]:
     """Ranges of rows with about `edges` edges each (or one row that has more), counting a row as one."""
     rows, start = len(indptr) - 1, 0
     while start < rows:
-        stop = min(start + _CHUNK_ROWS, rows)
+        stop = min(start + CHUNK_ROWS, rows)
         stop = int(np.searchsorted(indptr[start : stop + 1], indptr[start] + edges, side="right")) - 1 + start
         stop = max(stop, start + 1)
         yield start, stop

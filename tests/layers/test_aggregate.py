@@ -8,6 +8,7 @@ from lrgi import seed as randomness
 from lrgi.layers import twin
 from lrgi.layers.aggregate import attend, neighbour_mean, scaled_sum
 from lrgi.layers.attention import AttentionWeights, attend_table
+from lrgi.layers.frozen import attend_frozen
 from lrgi.sampling.sample import sample_block
 from reference.graphs import HOPS, hop_of, random_graph
 from reference.layers import neighbour_mean as mean_loop
@@ -182,3 +183,23 @@ def test_threads_do_not_change_a_bit(name, restore_threads):
     for threads in (2, 3):
         for a, b in zip(run(1), run(threads), strict=True):
             assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", HOPS)
+@pytest.mark.parametrize(("heads", "width"), [(1, 3), (2, 40), (4, 32)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_attention_without_a_gradient_agrees_with_its_twin(kind, heads, width, dtype):
+    hop, _ = small(kind)
+    inputs = attend_inputs(hop, dtype, heads, width)
+    torch.testing.assert_close(attend_frozen(*inputs, hop, 0.2), twin.attend(*inputs, hop, 0.2))
+
+
+def test_attention_without_a_gradient_survives_hubs_and_large_logits():
+    graph = random_graph(3, nodes=400, edges=12_000, width=3)
+    block = sample_block(graph, np.arange(400, dtype=np.int32), (None,), np.uint64(1))
+    hop = block.hop(0)
+    p, s_source, s_row = attend_inputs(hop, torch.float32, 4, 32)
+    large = (p, 300 * s_source, 300 * s_row)
+    found = attend_frozen(*large, hop, 0.2)
+    assert torch.isfinite(found).all()
+    torch.testing.assert_close(found, twin.attend(*large, hop, 0.2))

@@ -13,6 +13,7 @@ from lrgi.baselines.methods import METHODS, fit_method, method_called
 from lrgi.cli.console import Console
 from lrgi.cli.flags import UsageError, add_settings, examples, given_settings
 from lrgi.cli.launch import add_launch, check_method, launched, load_shared, own_device, sent_in_words
+from lrgi.cli.needs import announce_needs
 from lrgi.cli.progress import Progress, duration
 from lrgi.directory import write_file, write_json
 from lrgi.graph.graph import Graph
@@ -25,7 +26,16 @@ from lrgi.training.plan import FitPlan
 from lrgi.training.presets import PRESETS, preset
 from lrgi.training.resolve import planned_steps, resolve_fit_on
 from lrgi.training.resources import Resources
-from lrgi.training.run import TABLE, Run, check_files, check_place, fit_run, read_record, seal_run
+from lrgi.training.run import (
+    TABLE,
+    Run,
+    check_files,
+    check_place,
+    fit_run,
+    is_run_directory,
+    read_record,
+    seal_run,
+)
 from lrgi.training.sharing import Lead, follow
 
 DESCRIPTION = """Fit an encoder on a graph, one layer after the other, without reading a label.
@@ -191,6 +201,8 @@ def fit_with_progress(
         f"fitting {what.get(fits, f'nothing ({method})')} of width {plan.width} on {on}: "
         f"{seen.num_nodes:,} nodes, {seen.num_edges:,} edges, {seen.num_features:,} columns"
     )
+    if not is_run_directory(path):  # one that is there goes on, or is finished
+        announce_needs(console, seen, plan, how.get("resources"), Path(path), method=method)
     steps = planned_steps(plan, seen) if fits != "nothing" else (0,) * plan.layers
     progress = Progress(console, steps[:1] if fits == "a stack" else steps)
     done = fit_run(

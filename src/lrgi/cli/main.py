@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "fit an encoder on a generated graph and print one table: start here",
     "import": "turn tables, or a .npz file of arrays, into a graph directory",
     "generate": "make a graph from a seed, of ogbn-products' size for one",
+    "plan": "say what a fit will need: memory, disk, seconds",
     "fit": "fit an encoder on a graph, layer by layer, into a run directory",
     "partition": "cut a graph into parts, for machines that cannot hold all of it",
     "grow": "add layers to a finished run, without fitting the others again",

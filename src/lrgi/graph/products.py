@@ -34,8 +34,8 @@ _COMMUNITY = 2450  # nodes, of which about 200 are training nodes
 _EDGES_PER_TASK, _ROWS_PER_CHUNK = 1 << 20, 1 << 16
 _ROUNDS = 200
 _INSIDE, _ACROSS = 0.7, 0.1  # shares of the edges within a community, and to its partner
-_CLASS_SKEW, _PURITY = 1.2, (0.5, 0.95)
-_RANK, _CLASS_SIGNAL, _COMMUNITY_SIGNAL, _NOISE = 16, 1.0, 1.0, 1.0
+_CLASS_SKEW, _PURITY = 1.2, (0.65, 0.98)
+_RANK, _CLASS_SIGNAL, _COMMUNITY_SIGNAL, _NOISE = 24, 0.28, 0.85, 1.0
 
 Rows = NDArray[np.float32]
 Shares = tuple[NDArray[Any], ...]  # per community: edges inside, edges across, the partner

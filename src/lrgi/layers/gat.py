@@ -15,6 +15,7 @@ from lrgi.errors import InputError
 from lrgi.graph.features import DenseTable
 from lrgi.layers.aggregate import attend
 from lrgi.layers.attention import AttentionWeights, attend_table
+from lrgi.layers.frozen import attend_frozen
 from lrgi.layers.layer import GraphLayer, glorot_, own_rows, product
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
@@ -71,7 +72,7 @@ class GATLayer(GraphLayer):
         """u of the hop's rows."""
         p, s_source, s_row = sources
         s_row = s_row[hop.first : hop.first + hop.num_rows]
-        return self._finish(attend(p, s_source, s_row, hop, self.slope).flatten(1), own)
+        return self._finish(attend_frozen(p, s_source, s_row, hop, self.slope).flatten(1), own)
 
     def _project(self, x: Rows | Tensor) -> tuple[Tensor, Tensor, Tensor]:
         p = product(x, self.weight).view(-1, self.heads, self.out_dim // self.heads)
