@@ -50,6 +50,7 @@ bench: install
 
 tables: install
 	@$(BIN)/lrgi reproduce --pages docs/results.md
+	@$(BIN)/lrgi reproduce --pages docs/scale.md
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/lrgi.egg-info

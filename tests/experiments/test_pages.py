@@ -11,9 +11,10 @@ from lrgi.report.record import read_record, record_path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_page_agrees_with_the_records():
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert with_blocks(page, all_blocks(ROOT / "results")) == page, "run `make tables`"
+@pytest.mark.parametrize("name", ["results.md", "scale.md"])
+def test_the_page_agrees_with_the_records(name):
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert with_blocks(page, all_blocks(ROOT / "results", name)) == page, "run `make tables`"
 
 
 def test_every_committed_record_is_sound_and_lies_in_its_place():

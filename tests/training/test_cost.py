@@ -97,7 +97,7 @@ def test_end_to_end_methods_are_measured_by_their_own_steps(method):
 
 def test_mapped_tables_are_not_counted():
     graph = planted_communities(20_000, 40_000)
-    plan = FitPlan(width=256, batch_size=64, updates=2, layers=3)
+    plan = FitPlan(width=512, batch_size=64, updates=2, layers=3)
     in_memory, mapped = (needs_of(graph, plan, mapped=m, steps=2, seconds=0.0) for m in (False, True))
     assert in_memory.tables > 0
     assert mapped.tables == 0
@@ -129,8 +129,10 @@ def test_too_little_disk_is_refused():
 
 
 def test_a_watch_sees_a_peak_that_is_gone():
-    with PeakWatch() as watch, mmap.mmap(-1, 200 << 20) as block:
-        block.write(b"x" * len(block))
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    with PeakWatch() as watch, mmap.mmap(-1, 200 << 20, flags=private) as block:
+        for _ in range(200):
+            block.write(bytes(range(256)) * 4096)
         time.sleep(0.1)
     assert watch.peak.anonymous - watch.before.anonymous > 190 << 20
     assert resident().anonymous - watch.before.anonymous < 100 << 20

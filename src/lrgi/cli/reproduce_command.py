@@ -80,7 +80,7 @@ def write_pages(page: Path, results: Path, console: Console) -> dict[str, Any]:
     if not page.is_file():
         raise InputError(f"the page must exist, got {page}, which does not; check the path")
     before = page.read_text(encoding="utf-8")
-    after = with_blocks(before, all_blocks(results))
+    after = with_blocks(before, all_blocks(results, page.name))
     if after != before:
         write_file(page, after)
     console.say(f"{page} {'was written again' if after != before else 'agrees with the records'}.")

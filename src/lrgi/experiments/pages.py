@@ -9,11 +9,12 @@ from lrgi.errors import FormatError
 from lrgi.experiments.registry import REPRODUCTIONS, reproduction
 
 
-def all_blocks(results: Path) -> dict[str, str]:
-    """The text of every block that some experiment makes of its records."""
+def all_blocks(results: Path, page: str = "results.md") -> dict[str, str]:
+    """The text of every block of a page of docs/ that some experiment makes of its records."""
     blocks: dict[str, str] = {}
-    for name in REPRODUCTIONS:
-        blocks |= reproduction(name).blocks(results)
+    for name, entry in REPRODUCTIONS.items():
+        if entry.page == page:
+            blocks |= reproduction(name).blocks(results)
     return blocks
 
 

@@ -27,6 +27,7 @@ class Reproduction(NamedTuple):
 
     summary: str
     module: str
+    page: str = "results.md"  # of docs/, that its blocks are on
 
 
 REPRODUCTIONS: dict[str, Reproduction] = {
@@ -39,6 +40,26 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     ),
     "table:real-graphs": Reproduction(
         "all methods on eight small real graphs, with published scores beside ours", "real_graphs"
+    ),
+    "table:complexity": Reproduction(
+        "the paper's table of complexities: batches and 100 epochs of DGI, G-BT, RGI and LRGI",
+        "table_complexity",
+        "scale.md",
+    ),
+    "table:batch": Reproduction(
+        "the paper's table of batches: B 512 and 2048, sampled and whole neighbourhoods",
+        "table_batch",
+        "scale.md",
+    ),
+    "figure:depth-width": Reproduction(
+        "the paper's figure of depth and width: scores and memory of RGI and LRGI",
+        "figure_depth_width",
+        "scale.md",
+    ),
+    "figure:oversmoothing": Reproduction(
+        "the paper's figure of oversmoothing: MAD of every layer of RGI and LRGI",
+        "figure_oversmoothing",
+        "scale.md",
     ),
 }
 

@@ -66,4 +66,4 @@ def attend_frozen(p, scores, hop, slope, span, out):
                 tile, at = zeros(p, 2), h * width + k
                 for i in range(count):
                     tile = outer_add(tile, weights, i * heads + h, 1, p, offsets[i] + at, width - k)
-                put_rows(tile, out, r * columns + at, columns, width - k)
+                put_rows(tile, out, r * columns + at, columns, width - k, 1)

@@ -1,0 +1,1 @@
+"""The paper's tables of cost as data: TOML files with the published figures and their source."""
