@@ -53,6 +53,9 @@ def test_all_real_graphs_are_fitted_at_one_width_by_every_method():
     table = load_table("real-graphs")
     assert {cell.plan["width"] for cell in table.cells} == {256}
     assert {cell.method for cell in table.cells} == set(METHODS)
+    assert {cell.row for cell in table.cells if cell.readouts == "all"} == {
+        "random", "propagate", "whiten", "rgi", "lrgi", "lrgi-default",
+    }  # fmt: skip
     physics = table.cell("coauthor_physics", "cca-ssg")
     assert physics.data.features == ("binary", "row-normalised")
     assert physics.settings == {"edges": 0.5, "columns": 0.5}

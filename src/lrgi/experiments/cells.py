@@ -3,7 +3,7 @@
     TABLE/table.toml          title, rows, seeds, readouts, untrained; [plan] and [sources] for all cells;
                               [graphs.NAME] with title, protocol, split, features, published scores, plan
     TABLE/ROW.toml            method, title; [plan], [settings] of the method, [on.GRAPH.plan], remarks;
-                              fresh = true: the plans of table and graph do not count
+                              fresh = true: the plans of table and graph do not count; readouts of this row
     TABLE/GRAPH/ROW.toml      what one cell says for itself: plan, settings, sources, [paper], remarks
 
 Later ones win: table, graph, row, row on this graph, cell. A [plan] has fields of FitPlan, [settings] those
@@ -30,7 +30,7 @@ SPLITS = ("own", "random", "by-graph")
 _NOT_RESULT = ("device",)  # settings of a plan that do not decide the result
 _FILES = {
     "table": {"title", "rows", "graphs", "plan", "sources", "seeds", "remarks", "readouts", "untrained"},
-    "row": {"title", "method", "plan", "settings", "sources", "on", "remarks", "fresh"},
+    "row": {"title", "method", "plan", "settings", "sources", "on", "remarks", "fresh", "readouts"},
     "cell": {"plan", "settings", "sources", "paper", "remarks"},
 }
 
@@ -211,7 +211,7 @@ def _cell(place: Path, whole: dict[str, Any], row: str, data: DataSet, graph: di
         cell = Cell(
             place.name, row, about["title"], about["method"], data, merged["plan"], merged["settings"],
             seeds=tuple(whole.get("seeds", (0, 1, 2))),
-            readouts=whole.get("readouts", "main"),
+            readouts=about.get("readouts", whole.get("readouts", "main")),
             untrained=whole.get("untrained", False),
             sources=merged["sources"],
             paper=_paper(own.get("paper"), graph["published"], row),
