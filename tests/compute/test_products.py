@@ -55,6 +55,25 @@ def test_linear_and_its_gradients_are_those_of_float64(shape, given, activation)
             torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-5, atol=1e-4)
 
 
+def test_without_rows_gradients_are_zero():
+    x, weight, bias, _ = (None if t is None else t.requires_grad_() for t in operands((0, 9, 20)))
+    linear(x, weight, bias, activation="relu").sum().backward()
+    assert torch.equal(weight.grad, torch.zeros_like(weight))
+    assert torch.equal(bias.grad, torch.zeros_like(bias))
+    assert torch.equal(gram(x), torch.zeros(9, 9))
+
+
+def test_what_torch_rounds_upstream_is_taken():
+    """Some of torch's operations give bf16 under autocast; products are float32 again, with gradients."""
+    x, weight, bias, _ = (None if t is None else t.requires_grad_() for t in operands((7, 5, 3)))
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = linear(x.bfloat16(), weight, bias)
+        expected = linear(x.bfloat16().float(), weight, bias)
+    rounded.sum().backward()
+    assert rounded.dtype == x.grad.dtype == torch.float32
+    assert torch.equal(rounded, expected)
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_linear_equals_torch_in_float32(activation):
     x, weight, bias, _ = operands((300, 100, 128))

@@ -10,7 +10,7 @@ from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
 from lrgi.layers.gat import GATLayer
 from lrgi.layers.rows import Rows
-from lrgi.sampling.block import graph_hop
+from lrgi.sampling.block import Hop, graph_hop
 from reference.graphs import HOPS, edge_index, hop_of, random_graph
 from reference.layers import elu, gat_attention
 from reference.pyg import GATConv
@@ -204,3 +204,13 @@ def test_width_must_divide_by_heads(width, heads):
     sentence = rf"width must be divisible by the number of heads, got width {width} and {heads} heads; choose"
     with pytest.raises(InputError, match=sentence):
         GATLayer(5, width, heads)
+
+
+def test_without_rows_gradients_are_zero():
+    layer, table = gat(6, 4), DenseTable(np.ones((5, 6), np.float32))
+    none = Hop(np.zeros(1, np.int64), np.zeros(0, np.int32), 5, 0, np.zeros(6, np.int64), None)
+    u = layer(Rows(table), none)
+    u.sum().backward()
+    assert u.shape == (0, OUT)
+    for parameter in layer.parameters():
+        assert torch.equal(parameter.grad, torch.zeros_like(parameter))

@@ -51,6 +51,18 @@ def test_gradcheck_in_float64():
     assert torch.autograd.gradcheck(ours, (u, v))
 
 
+def test_without_rows_gradients_are_zero():
+    """A process that has no rows of a batch adds nothing to its gradients."""
+    ours = predictors(6, 8)
+    spoilt = [torch.full_like(p, float("nan")) for p in ours.parameters()]
+    del spoilt  # what is made next lies where these lay
+    u, v = (torch.zeros(0, 6, requires_grad=True) for _ in range(2))
+    u_from_v, v_from_u = ours(u, v)
+    (u_from_v.sum() + v_from_u.sum()).backward()
+    for parameter in ours.parameters():
+        assert torch.equal(parameter.grad, torch.zeros_like(parameter))
+
+
 def test_the_same_stream_gives_the_same_weights():
     one = predictors(6, 8, 3).state_dict()
     before = torch.random.get_rng_state()

@@ -40,7 +40,7 @@ def linear(
     activation: Activation = "none",
 ) -> Tensor:
     """activation(x [M, d] times weight [D, d] transposed + bias [D] + plus [M, D]): [M, D]."""
-    bf16 = bf16_products(x.device.type)
+    bf16, x = bf16_products(x.device.type), x.to(weight.dtype)  # torch's own operations may hand over bf16
     if x.device.type != "cpu":
         if bf16:
             y = functional.linear(x, weight, bias).float()

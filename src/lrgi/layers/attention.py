@@ -56,7 +56,7 @@ class _AttendTable(torch.autograd.Function):
         alpha = np.empty((groups, hop.num_rows + hop.num_edges, HEADS), queries.dtype)
         reading, few = _reading(rows, hop, alpha.dtype), _few(queries)
         own, result = (frozen(per_head), weights.skip, weights.bias), out.numpy()
-        spans, flat = weighted_tasks(hop.indptr), alpha.dtype.type(slope)
+        spans, flat = weighted_tasks(hop.indptr) or [(0, 0)], alpha.dtype.type(slope)
 
         def task(i: int) -> None:
             kernel = _attention_kernels.layer_forward

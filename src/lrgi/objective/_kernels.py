@@ -69,7 +69,7 @@ def network_backward(inputs, d_out, weights, units, d_weights, d_part, precision
     out_width, all_units = w_out.shape
     d_hidden = np.empty((min(_ROWS, len(x)), count), x.dtype)
     d_b_in[start : start + count] = 0
-    for r in range(0, len(x), _ROWS):
+    for r in range(0, max(len(x), 1), _ROWS):  # without rows too: sums of nothing are zero, and are written
         rows, how = min(_ROWS, len(x) - r), (r > 0, precision)
         d_at, shape, to = (r * out_width, out_width, 1), (rows, out_width, count), (0, count)
         tiled_product(d_out, d_at, w_out, (start, all_units, 1), shape, d_hidden, to, (False, precision))
