@@ -16,7 +16,7 @@ from reference.graphs import random_graph
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_propagation_is_a_power_of_the_mean_matrix(sparse, steps, monkeypatch):
-    monkeypatch.setattr("lrgi.encoder._CHUNK_EDGES", 7)
+    monkeypatch.setattr("lrgi.encoder.CHUNK_EDGES", 7)
     graph = random_graph(1, sparse=sparse)
     mean = scipy.sparse.csr_matrix(
         (np.ones(graph.num_edges), graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes)

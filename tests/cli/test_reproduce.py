@@ -29,6 +29,7 @@ def test_the_list_names_all(lrgi):
         (["table:results", "--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["table:results", "--data-set", "cora"], "a data set of this table must be one of ppi, "),
         (["--pages", "no.md"], "the page must exist, got no.md"),
+        (["--pages", PAGE.parent / "tables.md"], "the page must be called one of results.md, scale.md, got tables.md"),
     ],
 )
 def test_mistakes_are_one_sentence(lrgi, words, sentence):
@@ -61,7 +62,7 @@ def test_a_cell_is_run_recorded_shown_and_written_into_the_page(lrgi, tmp_path):
     record = json.loads((tmp_path / "results" / "real-graphs" / "cora" / "raw.json").read_text())
     score = f"{100 * record['scores'][0]['test'][0]:.2f} ± 0.00"
     assert score in answer.out
-    page = tmp_path / "page.md"
+    page = tmp_path / PAGE.name
     shutil.copy(PAGE, page)
     again = ["reproduce", "--pages", page, "--results", tmp_path / "results"]
     assert "was written again" in lrgi(*again).out

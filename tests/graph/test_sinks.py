@@ -121,7 +121,7 @@ def test_memory_takes_the_same_calls():
 
 @pytest.mark.parametrize("stop", [0, 1, 3])
 def test_an_embedding_in_several_goes_has_the_same_bits(tmp_path, monkeypatch, stop):
-    monkeypatch.setattr("lrgi.encoder._CHUNK_EDGES", 400)
+    monkeypatch.setattr("lrgi.encoder.CHUNK_EDGES", 400)
     graph, plan = tiny_graph(), FitPlan(**SMALL_PLAN)
     layer = new_layer(plan, 1, graph.num_features)
     expected = embed_layer(layer, graph, graph.features).array

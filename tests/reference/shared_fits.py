@@ -115,7 +115,7 @@ def table_in_files(world: World, path: str, graph: Graph, kind: str, skip: bool)
     from lrgi.training.fit import new_layer
     from lrgi.training.tables import digest_of
 
-    module._CHUNK_ROWS = 50
+    module.CHUNK_ROWS = 50
     layer = new_layer(FitPlan(width=16), 1, graph.num_features)
     shape, place = (graph.num_nodes, 16), Path(path) / "U_1.npy"
     made: list[int] = []

@@ -143,7 +143,7 @@ def test_a_signal_takes_a_last_snapshot_and_says_how_to_go_on(tmp_path, whole, n
 
 
 def test_a_signal_while_embedding_keeps_what_was_embedded(tmp_path, whole, monkeypatch):
-    monkeypatch.setattr("lrgi.encoder._CHUNK_EDGES", 400)
+    monkeypatch.setattr("lrgi.encoder.CHUNK_EDGES", 400)
     expected = fit_run(GRAPH, PLAN, tmp_path / "whole").encoder
     from lrgi.graph.sinks import FileSink
 

@@ -110,9 +110,9 @@ def test_embedding_in_chunks_is_embedding_at_once(graph, monkeypatch, kind, chun
 
     layer = new_layer(PLAN.with_settings(layer=kind), 1, graph.num_features)
     at_once = embed_layer(layer, graph, graph.features).array
-    monkeypatch.setattr(module, "_CHUNK_EDGES", chunk)
-    monkeypatch.setattr(module, "_CHUNK_ROWS", max(chunk // 3, 1))
-    monkeypatch.setattr(module, "_SCRATCH_IN_MEMORY", 0)
+    monkeypatch.setattr(module, "CHUNK_EDGES", chunk)
+    monkeypatch.setattr(module, "CHUNK_ROWS", max(chunk // 3, 1))
+    monkeypatch.setattr(module, "SCRATCH_IN_MEMORY", 0)
     in_chunks = embed_layer(layer, graph, graph.features).array
     np.testing.assert_allclose(in_chunks, at_once, rtol=0, atol=2e-6)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lrgi.errors import FormatError
+from lrgi.errors import FormatError, InputError
 from lrgi.experiments.registry import REPRODUCTIONS, reproduction
 
 
 def all_blocks(results: Path, page: str = "results.md") -> dict[str, str]:
     """The text of every block of a page of docs/ that some experiment makes of its records."""
+    known = sorted({entry.page for entry in REPRODUCTIONS.values()})
+    if page not in known:
+        raise InputError(
+            f"the page must be called one of {', '.join(known)}, got {page}; no other page has tables of records"
+        )
     blocks: dict[str, str] = {}
     for name, entry in REPRODUCTIONS.items():
         if entry.page == page:
