@@ -29,7 +29,10 @@ def test_the_list_names_all(lrgi):
         (["table:results", "--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["table:results", "--data-set", "cora"], "a data set of this table must be one of ppi, "),
         (["--pages", "no.md"], "the page must exist, got no.md"),
-        (["--pages", PAGE.parent / "tables.md"], "the page must be called one of results.md, scale.md, got tables.md"),
+        (
+            ["--pages", PAGE.parent / "tables.md"],
+            "the page must be called one of results.md, scale.md, got tables.md",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(lrgi, words, sentence):
