@@ -14,7 +14,7 @@ def all_blocks(results: Path, page: str = "results.md") -> dict[str, str]:
     known = sorted({entry.page for entry in REPRODUCTIONS.values()})
     if page not in known:
         raise InputError(
-            f"the page must be called one of {', '.join(known)}, got {page}; no other page has tables of records"
+            f"the page must be called one of {', '.join(known)}, got {page}; name one of those"
         )
     blocks: dict[str, str] = {}
     for name, entry in REPRODUCTIONS.items():
