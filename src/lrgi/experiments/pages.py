@@ -13,9 +13,7 @@ def all_blocks(results: Path, page: str = "results.md") -> dict[str, str]:
     """The text of every block of a page of docs/ that some experiment makes of its records."""
     known = sorted({entry.page for entry in REPRODUCTIONS.values()})
     if page not in known:
-        raise InputError(
-            f"the page must be called one of {', '.join(known)}, got {page}; name one of those"
-        )
+        raise InputError(f"the page must be called one of {', '.join(known)}, got {page}; name one of those")
     blocks: dict[str, str] = {}
     for name, entry in REPRODUCTIONS.items():
         if entry.page == page:
