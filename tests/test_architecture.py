@@ -22,7 +22,7 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, KERNEL_PARAMETERS = 400, 60, 6, 8
 SHELVES = {"utils", "util", "misc", "base", "common", "helpers", "helper"}
 FOREIGN = {
     "torch_geometric", "networkx", "pyarrow", "duckdb", "scipy", "dgl", "pandas", "polars", "ogb", "h5py",
-    "igraph", "sklearn", "tensorboard",
+    "igraph", "sklearn", "tensorboard", "usearch", "yaml",
 }  # fmt: skip
 FOREIGN_ALLOWED = {"layers/pyg.py": "wraps a PyG convolution, so it is PyG's layer and not PyG's format"}
 LABEL_READERS = ("graph/", "probe/", "interop/", "cli/", "experiments/", "baselines/supervised.py")

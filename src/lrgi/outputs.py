@@ -27,6 +27,10 @@ from lrgi.graph.graph import Graph
 FORMAT, VERSION = "lrgi-embedding", 2  # 1: .npy; 2: Parquet and text too
 MANIFEST = "manifest.json"
 SHARDS = "vectors"  # a folder with nothing but Parquet in it, as every reader of folders wants it
+INDEX, INDEX_ABOUT = (
+    "index",
+    "index.json",
+)  # a folder with an approximate index of the vectors, where one was made
 
 _ROWS = 1 << 16  # copied at once
 
@@ -168,6 +172,10 @@ def verify_embedding(path: str | os.PathLike[str]) -> None:
         FileEntry.from_json(given, "a shard").verify(directory / SHARDS)
     if "text" in manifest:
         FileEntry.from_json(manifest["text"], "text").verify(directory)
+    if (directory / INDEX).is_dir():
+        check_seal(directory / INDEX / INDEX_ABOUT, required=True)
+        about = json.loads((directory / INDEX / INDEX_ABOUT).read_text(encoding="utf-8"))
+        FileEntry.from_json(about.get("file"), "index").verify(directory / INDEX)
 
 
 def _between(place: str | None, number: int, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:

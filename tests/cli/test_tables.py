@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def tables(tmp_path):
     """Edges and nodes as CSV, in a folder."""
-    (tmp_path / "e.csv").write_text("src,dst\na,b\nb,c\nc,a\nc,c\na,b\nd,\n")
+    (tmp_path / "e.csv").write_text("src,dst\na,b\nb,c\nc,a\nc,c\na,b\nd,d\ntotal,\n")
     (tmp_path / "n.csv").write_text("id,age,city,y\na,1,Rome,x\nb,,Oslo,z\nc,3,Rome,x\n")
     return tmp_path
 
@@ -28,11 +28,11 @@ def test_import_says_what_became_of_every_row(lrgi, tables):
     answer = lrgi(*words)
     assert answer.code == 0
     for line in (
-        "edge rows  6 read, 3 kept",
-        "  dropped  1 without a sender or receiver, 1 from a node to itself",
+        "edge rows  7 read, 3 kept",
+        "  dropped  1 without a sender or receiver, 2 from a node to itself",
         "  merged   1 that say an edge once more",
         "node rows  3 read",
-        "  added    1 nodes that only edges name (their attributes are gaps)",
+        "  added    1 node that only edges name (their attributes are gaps)",
         "  city     category, 2 values",
         "6 directed",
     ):

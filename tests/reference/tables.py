@@ -45,7 +45,7 @@ def import_graph(
             rows.append(row)
     ends = [(text(s, trim), text(r, trim)) for s, r in edges]
     if nodes is None or unknown == "add":
-        ids += ordered({end for pair in ends for end in pair if end is not None} - set(ids))
+        ids += ordered({end for pair in ends for end in pair if None not in pair} - set(ids))
     place = {name: at for at, name in enumerate(ids)}
     counts |= {"only_in_edges": len(ids) - len(rows), "total": len(ids)}
     counts |= dict.fromkeys(("read", "empty_end", "unknown", "self_loops", "repeated", "kept"), 0)

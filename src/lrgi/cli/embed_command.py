@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,10 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     graph, nodes = load_graph_for(done.encoder, arguments.graph, console), None
     if arguments.training_subgraph:
         graph, nodes = training_subgraph(graph, "train" if done.fit_on == "all" else done.fit_on)
+    source = fingerprint(arguments.graph)
     about = {
         "run": str(arguments.run),
+        "source": {"path": str(Path(arguments.graph).absolute()), "checksum": source},
         "embedded_in": "whole graph" if nodes is None else "training subgraph",
     }
     plan = ExportPlan(
@@ -98,7 +101,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     begun = time.perf_counter()
     manifest = export_embedding(
         done.encoder, graph, out, plan,
-        source=fingerprint(arguments.graph), nodes=nodes, about=about, overwrite=arguments.overwrite,
+        source=source, nodes=nodes, about=about, overwrite=arguments.overwrite,
         tell=console.note,
     )  # fmt: skip
     seconds = time.perf_counter() - begun
@@ -114,6 +117,9 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         "word2vec": f'gensim.models.KeyedVectors.load_word2vec_format("{out}/embeddings.txt")',
     }
     console.say(f"\nIn Python:\n  {reading[plan.kind]}")
+    if plan.kind != "word2vec":
+        some = "ID" if graph.ids is None else shlex.quote(str(graph.ids[0]))
+        console.next_steps([(f"neighbors {out} --id {some}", "list the nodes most like one of them")])
     return {
         "command": "embed",
         "path": str(arguments.out),

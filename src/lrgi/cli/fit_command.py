@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -130,7 +131,12 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     )
     out = f"{Path(arguments.out)}-embedding"
     name = "GRAPH" if table is None else arguments.graph
-    steps = [(f"embed {arguments.out} {name} --out {out}", f"write {out}/embeddings.npy")]
+    named = table is not None and graph.ids is not None
+    wrote = "vectors: Parquet with your ids" if named else "embeddings.npy"
+    steps = [(f"embed {arguments.out} {name} --out {out}", f"write {out}/{wrote}")]
+    if table is not None:
+        some = shlex.quote(str(graph.ids[0])) if graph.ids is not None else "0"
+        steps.append((f"neighbors {arguments.out} --id {some}", "list the nodes most like one of them"))
     if table is not None and table.metric is not None:
         steps.append(
             (f"probe {arguments.out} {arguments.graph} --layers all", "score all layers side by side")

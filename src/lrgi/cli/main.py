@@ -25,6 +25,7 @@ COMMANDS = {
     "partition": "cut a graph into parts, for machines that cannot hold all of it",
     "grow": "add layers to a finished run, without fitting the others again",
     "embed": "write the embeddings of a graph's nodes, from a run",
+    "neighbors": "list the nodes nearest to a node, with what your table knows of them",
     "probe": "score a run's embeddings of a graph with a linear classifier",
     "reproduce": "make a table or figure of the paper again, as far as the data is there",
     "verify": "read every byte of a graph, run, encoder or embedding and say whether it is as it was written",
@@ -34,6 +35,7 @@ _EPILOG = """on your own graph:
   lrgi import --edges e.csv --nodes n.csv --out mine    tables to a graph directory
   lrgi fit mine --out runs/mine                         fit an encoder; ends with a table
   lrgi embed runs/mine mine --out emb                   your ids and a vector for each
+  lrgi neighbors runs/mine --id ada                     the nodes most like one of them
 
 `lrgi COMMAND --help` says what a command takes. Everything can be called from Python too: see README.md.
 """

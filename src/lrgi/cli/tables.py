@@ -99,7 +99,8 @@ def imported_in_words(done: Imported) -> str:
         ("  dropped", _listed(rows_gone)),
         (
             "  added",
-            f"{nodes.only_in_edges:,} nodes that only edges name" + _gaps(nodes.read, nodes.only_in_edges),
+            f"{nodes.only_in_edges:,} node{'' if nodes.only_in_edges == 1 else 's'} that only edges name"
+            + _gaps(nodes.read, nodes.only_in_edges),
         ),
     ]
     for column in encoding.columns:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lrgi.directory import flush_directory, write_json, write_sealed
 from lrgi.errors import InputError
-from lrgi.outputs import MANIFEST, is_embedding_directory
+from lrgi.outputs import INDEX, MANIFEST, SHARDS, is_embedding_directory
 
 PROGRESS, STATE = "export.json", "state"
 
@@ -97,7 +97,7 @@ def _read_progress(final: Path) -> dict[str, Any] | None:
 def _clear(final: Path) -> None:
     """Remove what an export wrote, the manifest first."""
     (final / MANIFEST).unlink(missing_ok=True)
-    for folder in (STATE, "vectors"):
+    for folder in (STATE, SHARDS, INDEX):
         shutil.rmtree(final / folder, ignore_errors=True)
     for pattern in (".*.part", "embeddings.*", "ids.npy", "nodes.npy", PROGRESS):
         for path in final.glob(pattern):

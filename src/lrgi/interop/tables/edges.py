@@ -44,9 +44,9 @@ class NodeCounts:
 def number_nodes(db: Engine, *, has_nodes: bool, add_unknown: bool, whole: bool) -> NodeCounts:
     """Make the table ids(id, n, row) of all nodes out of `edges(src, dst)` and `node_rows(row, id)`.
 
-    Nodes of the table keep its order; nodes that only edges name follow in ascending order of their
-    ids: by number where `whole` (ids are 64-bit integers) or where all of them look like one, else by
-    code points.
+    Nodes of the table keep its order; nodes that only edges (with both ends) name follow in ascending
+    order of their ids: by number where `whole` (ids are 64-bit integers) or where all of them look like
+    one, else by code points.
     """
     read = empty = listed = 0
     db.run(f"CREATE TABLE ids (id {'BIGINT' if whole else 'VARCHAR'}, n BIGINT, row BIGINT)")
@@ -60,7 +60,8 @@ def number_nodes(db: Engine, *, has_nodes: bool, add_unknown: bool, whole: bool)
     if add_unknown:
         db.run(
             "CREATE TABLE found AS SELECT DISTINCT id FROM "
-            "(SELECT src AS id FROM edges UNION ALL SELECT dst FROM edges) ANTI JOIN ids USING (id) "
+            "(SELECT src AS id FROM edges WHERE dst IS NOT NULL "
+            "UNION ALL SELECT dst FROM edges WHERE src IS NOT NULL) ANTI JOIN ids USING (id) "
             "WHERE id IS NOT NULL"
         )
         by_number = not whole and db.one(f"SELECT coalesce(bool_and({_WHOLE}), false) FROM found")[0]

@@ -1,0 +1,1 @@
+"""Which nodes lie nearest to a node, by the cosine of their embeddings."""
