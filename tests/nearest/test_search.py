@@ -97,7 +97,7 @@ def test_auto_compares_all_where_that_is_quick_or_memory_is_short(tmp_path, monk
     told = []
     assert nearest_nodes(tmp_path / "e", [NAMES[0]], index_from=10, tell=told.append).by == "exact"
     assert told[0].startswith("comparing all vectors: an index would need")
-    with pytest.raises(InputError, match="the memory must suffice to make an index, got a need of .* GB"):
+    with pytest.raises(InputError, match=r"the memory must suffice to make an index, got a need of .* GB"):
         nearest_nodes(tmp_path / "e", [NAMES[0]], search="index")
 
 
