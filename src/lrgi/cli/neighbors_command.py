@@ -20,7 +20,7 @@ from lrgi.interop.stored_vectors import StoredVectors
 from lrgi.nearest.kept import kept_embedding
 from lrgi.nearest.search import INDEX_FROM, SEARCHES, Found, Nearest, nearest_nodes
 from lrgi.outputs import is_embedding_directory
-from lrgi.report.tables import Column, plain_table
+from lrgi.report.tables import Cell, Column, plain_table
 from lrgi.training.run import open_run
 
 DESCRIPTION = """List the nodes nearest to a node, by the cosine of their embeddings, with their
@@ -152,7 +152,7 @@ def _in_words(answer: Nearest, known: dict[int, dict[str, Any]]) -> str:
     left = len(names) - _COLUMNS
     names = names[:_COLUMNS]
     own = ", ".join(f"{name} {_cell(known[answer.row][name])}" for name in names)
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (float(cosine), str(name), *(_cell(known.get(row, {}).get(key)) for key in names))
         for cosine, name, row in zip(answer.cosines, answer.ids, answer.rows.tolist(), strict=True)
     ]

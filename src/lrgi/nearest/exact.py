@@ -44,7 +44,8 @@ def _unit(rows: Floats) -> Floats:
 def _cosines(unit: Floats, part: Floats) -> Floats:
     """float32[q, n]; the part itself is not copied."""
     length = np.sqrt(np.einsum("nd,nd->n", part, part))
-    cosines: Floats = (unit @ part.T) / np.where(length > 0, length, 1)
+    cosines: Floats = unit @ part.T
+    cosines /= np.where(length > 0, length, np.float32(1))
     return np.clip(cosines, -1, 1, out=cosines)
 
 
