@@ -42,7 +42,7 @@ PROBE_KEYS = {
 }  # fmt: skip
 EMBEDDING_KEYS = {
     "format", "version", "graph", "nodes", "columns", "layers", "view", "run", "embedded_in", "arrays",
-    "kind", "dtype",
+    "kind", "dtype", "source",
 }  # fmt: skip
 
 

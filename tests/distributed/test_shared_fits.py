@@ -142,14 +142,17 @@ def test_a_fit_of_a_graph_in_parts_is_the_fit_of_one(processes, graph, tmp_path,
 
 @pytest.mark.parametrize("kind", ["mapped", "in memory", "gathered"])
 def test_a_table_is_made_together(processes, graph, tmp_path, kind):
-    """The same bytes in the same files as by one process; a range is made once, or twice at the very end."""
+    """The same bytes in the same files as by one process; no process makes a range twice.
+
+    How often two processes make the same range depends on who is slow, so nothing is said of it here.
+    """
     alone, shared = tmp_path / "alone", tmp_path / "shared"
     (one,) = processes.run(1, shared_fits.table_in_files, str(alone), graph, kind, False)
     results = processes.run(3, shared_fits.table_in_files, str(shared), graph, kind, False)
     for result in results:
         assert np.array_equal(result["table"], one["table"])
-        assert len(result["made"]) >= 4
-    assert sum(len(result["made"]) for result in results) <= 12 + 3
+        assert len(set(result["made"])) == len(result["made"])
+    assert {start for result in results for start in result["made"]} == set(one["made"])
     if kind != "gathered":  # nobody waits for process 1 to make more than one range
         results = processes.run(3, shared_fits.table_in_files, str(tmp_path / "slow"), graph, kind, True)
         assert len(results[1]["made"]) == 1
