@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from lrgi import seed as randomness
-from lrgi.sampling._kernels import sample_places
+from lrgi.sampling._kernels import sample_neighbours
 
 LEVEL = 1e-4
 
@@ -25,7 +25,8 @@ def places_drawn(degree, fan_out, nodes, keys):
         places = np.full(nodes * count, -1, np.int64)
         rows = np.arange(nodes, dtype=np.int32)
         key = randomness.key(0, "neighbours", 1, number)
-        sample_places(indptr, (rows, rows), np.full(nodes, fan_out), key, out_indptr, 0, nodes, places)
+        graph = (indptr, np.arange(nodes * degree))  # a neighbour's id is its place
+        sample_neighbours(graph, (rows, rows), np.full(nodes, fan_out), key, out_indptr, (0, nodes), places)
         drawn.append(places.reshape(nodes, count) - indptr[:-1, None])
     return np.concatenate(drawn)
 

@@ -44,3 +44,9 @@ def prefetch_row(table, row):
     """Hint that all of `table[row]` will be read; `table` has at least two dimensions, rows contiguous."""
     for offset in range(0, table.strides[0], _LINE_BYTES):
         _prefetch_line(table, row, offset)
+
+
+@numba.njit(inline="always")
+def prefetch_place(values, place):
+    """Hint that `values[place]` will be read."""
+    _prefetch_line(values, place, 0)

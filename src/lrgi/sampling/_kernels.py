@@ -5,7 +5,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from lrgi.compute.prefetch import prefetch_place
+
 _FLOYD_LIMIT = 48  # above it, testing whether a place was drawn already costs more than one pass over the row
+_AHEAD = 128  # rows whose neighbours are drawn before the first of them is read
 
 
 @numba.njit(inline="always")
@@ -28,50 +31,60 @@ def _below(state, bound):
             return np.int64(product >> np.uint64(32)), state
 
 
+@numba.njit(inline="always")
+def _draw(degree, fan_out, base, state, places, at):
+    """places[at:at + fan_out]: fan_out < degree places from `base` on, every subset equally likely."""
+    if fan_out <= _FLOYD_LIMIT:  # Floyd: k draws, no scratch
+        for i in range(fan_out):
+            top = degree - fan_out + i
+            drawn, state = _below(state, top + 1)
+            place = base + drawn
+            for before in range(at, at + i):
+                if places[before] == place:
+                    place = base + top
+                    break
+            places[at + i] = place
+        return
+    wanted = fan_out  # selection: each place is taken with probability (still wanted) / (still to come)
+    for i in range(degree):
+        drawn, state = _below(state, degree - i)
+        if drawn < wanted:
+            places[at + fan_out - wanted] = base + i
+            wanted -= 1
+            if wanted == 0:
+                break
+
+
 @numba.njit(nogil=True, cache=True)
-def sample_places(graph_indptr, rows, fan_outs, key, out_indptr, start, stop, places):
-    """For rows[start:stop], the places in the graph's `indices` of min(degree, fan_out) neighbours.
+def sample_neighbours(graph, rows, fan_outs, key, out_indptr, span, out):
+    """For each row of the span, min(degree, fan_out) of its neighbours, from out[out_indptr[row]] on.
 
     Without replacement, every subset equally likely, a function of (key, name) alone. `rows` are the nodes
     and their names, which are the same but for a part of a graph, whose nodes keep the whole one's.
+    Neighbours lie all over the graph's `indices`, larger than any cache: each place is asked for when it is
+    drawn, and read when its turn comes, _AHEAD rows later.
     """
-    nodes, names = rows
-    for r in range(start, stop):
-        node, fan_out = nodes[r], fan_outs[r]
-        base = graph_indptr[node]
-        degree = graph_indptr[node + 1] - base
-        out = out_indptr[r]
-        if degree <= fan_out:
-            for i in range(degree):
-                places[out + i] = base + i
-            continue
-        state = _mix(np.uint64(names[r]) * np.uint64(0xD1342543DE82EF95) + key)
-        if fan_out <= _FLOYD_LIMIT:  # Floyd: k draws, no scratch
-            for i in range(fan_out):
-                top = degree - fan_out + i
-                drawn, state = _below(state, top + 1)
-                place = base + drawn
-                for before in range(out, out + i):
-                    if places[before] == place:
-                        place = base + top
-                        break
-                places[out + i] = place
-        else:  # selection: each place is taken with probability (still wanted) / (still to come)
-            wanted = fan_out
-            for i in range(degree):
-                drawn, state = _below(state, degree - i)
-                if drawn < wanted:
-                    places[out + fan_out - wanted] = base + i
-                    wanted -= 1
-                    if wanted == 0:
-                        break
-
-
-@numba.njit(nogil=True, cache=True)
-def take(values, places, start, stop, out):
-    """out[start:stop] = values[places[start:stop]]; independent loads, so the misses overlap."""
-    for i in range(start, stop):
-        out[i] = values[places[i]]
+    (indptr, indices), (nodes, names) = graph, rows
+    start, stop = span
+    for first in range(start, stop, _AHEAD):
+        last = min(first + _AHEAD, stop)
+        begin, end = out_indptr[first], out_indptr[last]
+        places = np.empty(end - begin, np.int64)
+        for r in range(first, last):
+            node, fan_out, at = nodes[r], fan_outs[r], out_indptr[r] - begin
+            base = indptr[node]
+            degree = indptr[node + 1] - base
+            if degree <= fan_out:
+                for i in range(degree):
+                    places[at + i] = base + i
+                prefetch_place(indices, base)
+                continue
+            state = _mix(np.uint64(names[r]) * np.uint64(0xD1342543DE82EF95) + key)
+            _draw(degree, fan_out, base, state, places, at)
+            for i in range(at, at + fan_out):
+                prefetch_place(indices, places[i])
+        for i in range(end - begin):
+            out[begin + i] = indices[places[i]]
 
 
 @numba.njit(nogil=True, cache=True)

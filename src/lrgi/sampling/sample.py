@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,6 @@ from lrgi.sampling.share import EVERYTHING, Share, Targets
 ALL = None  # a fan-out that takes every neighbour
 
 _ROWS_PER_TASK = 1024
-_EDGES_PER_TASK = 16_384
 _UNBOUNDED = 1 << 62
 
 
@@ -164,13 +162,10 @@ class _Rings:
         if fan_out != of_targets:
             fan_outs[self._targets_elsewhere(rows)] = of_targets
         np.cumsum(np.minimum(ends - starts, fan_outs), out=out_indptr[1:])
-        places = np.empty(out_indptr[-1], np.int64)
         named = rows if self.names is None else self.names[rows]
-        args = (self.graph.indptr, (rows, named), fan_outs, key, out_indptr)
-        run_ranges(lambda a, b: _kernels.sample_places(*args, a, b, places), len(rows), _ROWS_PER_TASK)
-        met = np.empty(len(places), self.graph.indices.dtype)
-        gather = partial(_kernels.take, self.graph.indices, places)
-        run_ranges(lambda a, b: gather(a, b, met), len(places), _EDGES_PER_TASK)
+        met = np.empty(out_indptr[-1], self.graph.indices.dtype)
+        args = ((self.graph.indptr, self.graph.indices), (rows, named), fan_outs, key, out_indptr)
+        run_ranges(lambda a, b: _kernels.sample_neighbours(*args, (a, b), met), len(rows), _ROWS_PER_TASK)
         known = self.ring_ends[-1]
         self.ring_ends.append(known)
         self._reserve(known + len(met))
