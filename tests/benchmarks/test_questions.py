@@ -58,9 +58,9 @@ def test_bytes_of_an_embedding_by_hand():
 def test_a_sampled_batch_counts_the_edges_that_were_written(restore_threads):
     s = sampling.Settings(nodes=2_000, mean_degree=12.0, batch=100)
     graph = sampling.products_training(s.nodes, s.mean_degree, seed=s.seed)
-    draw = sampling.our_draws(graph, s, 0)
+    draws = [sampling.our_draws(graph, s, stream) for stream in range(2)]
     most = 100 * 10 + 100 * 10 * 5
-    counts = [draw() for _ in range(5)]
+    counts = [draws[0]() for _ in range(5)]
     assert all(100 < count <= most for count in counts)
-    seconds, edges, batches = sampling.timed([draw, draw], 3)
+    seconds, edges, batches = sampling.timed(draws, 3)
     assert seconds > 0 and batches == 6 and 600 < edges <= 6 * most
