@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from lrgi.encoder import Encoder
 from lrgi.errors import InputError
-from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
-from lrgi.interop.pyg import from_pyg
+from lrgi.interop.anything import as_graph
 from lrgi.outputs import Layers, embed_layers
 from lrgi.training.fit import fit_encoder
 from lrgi.training.journal import Journal
@@ -23,8 +22,9 @@ from lrgi.training.resolve import resolve_fit_on
 class LRGI:
     """Layer-wise regularized graph infomax: `LRGI(layers=3, width=128).fit(graph).transform(graph)`.
 
-    Takes every setting of `FitPlan` by keyword, with its defaults. Graphs are `Graph`s, PyG `Data` objects
-    or lists of those. After `fit`, `encoder_` is the fitted Encoder and `fit_on_` says which nodes it saw.
+    Takes every setting of `FitPlan` by keyword, with its defaults. Graphs are `Graph`s, objects of PyG,
+    NetworkX, scipy.sparse and NumPy, or paths (docs/objects.md). After `fit`, `encoder_` is the fitted
+    Encoder and `fit_on_` says which nodes it saw.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -34,7 +34,7 @@ class LRGI:
 
     def fit(self, graph: Any, y: Any = None, *, journal: Journal | None = None) -> LRGI:
         """Fit the encoder; labels are never read, `y` is there for scikit-learn's pipelines."""
-        given, plan = _as_graph(graph), self.plan()
+        given, plan = as_graph(graph), self.plan()
         self.fit_on_ = resolve_fit_on(plan, given)
         seen, _ = training_subgraph(given, self.fit_on_)
         self.encoder_ = fit_encoder(seen, plan, journal)
@@ -46,11 +46,11 @@ class LRGI:
         `layers` is "last", "all", a number from 1 or a list of them; `view` is "u" (a layer's output), "v"
         (its mean over the neighbours) or "both".
         """
-        return embed_layers(self._fitted(), _as_graph(graph), layers, view=view)
+        return embed_layers(self._fitted(), as_graph(graph), layers, view=view)
 
     def fit_transform(self, graph: Any, y: Any = None, layers: Layers = "last") -> npt.NDArray[np.float32]:
         """Fit, then embed the same graph, all of it."""
-        given = _as_graph(graph)
+        given = as_graph(graph)
         return self.fit(given, y).transform(given, layers)
 
     def plan(self) -> FitPlan:
@@ -78,14 +78,3 @@ class LRGI:
         if not isinstance(encoder, Encoder):
             raise InputError("an LRGI must be fitted before it embeds, got one that is not; call fit first")
         return encoder
-
-
-def _as_graph(graph: Any) -> Graph:
-    if isinstance(graph, Graph):
-        return graph
-    if isinstance(graph, list | tuple) or hasattr(graph, "edge_index"):
-        return from_pyg(graph)
-    raise InputError(
-        f"a graph must be a Graph or a PyG Data (or a list of them), got {type(graph).__name__}; "
-        "build one with Graph.from_edges"
-    )

@@ -115,12 +115,16 @@ def test_another_graph_is_treated_as_the_fitted_one(lrgi, tables):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--out", "g"], "an import must be of FILE.npz or of --edges, got neither"),
+        (["--out", "g"], "an import must be of a PATH or of --edges, got neither"),
         (
             ["a.npz", "--edges", "e.csv", "--out", "g"],
-            "an import must be of FILE.npz or of --edges, got both",
+            "an import must be of a PATH or of --edges, got both",
         ),
         (["a.npz", "--nodes", "n.csv", "--out", "g"], "--nodes must go with --edges, got a.npz beside it"),
+        (
+            ["--edges", "e.csv", "--features", "x.npy", "--out", "g"],
+            "--features must go with an adjacency matrix, got --edges beside it; drop one of them",
+        ),
         (
             ["--edges", "e.csv", "--out", "g", "--split", "by-graph"],
             "--split of tables must be auto, random or none",

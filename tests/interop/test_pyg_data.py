@@ -85,9 +85,10 @@ def test_sparse_tensors_stay_sparse():
     ("make", "sentence"),
     [
         (lambda: [], "the list of graphs must have at least one, got none; give some Data"),
-        (HeteroData, "must be a Data or a list of them, got HeteroData; call to_homogeneous"),
+        (lambda: [3], "must be a Data, a HeteroData or a list of them, got int; call list"),
+        (HeteroData, r"a HeteroData must have one node type, got 0 \(none\); LRGI knows no types"),
         (lambda: Data(x=X), "a PyG graph must have edge_index, got None; set data.edge_index first"),
-        (lambda: Data(edge_index=EDGES), "a PyG graph must have x, got None; set data.x first"),
+        (lambda: Data(edge_index=EDGES), "a PyG graph must have x, got None; set data.x first, or give feat"),
         (lambda: [Data(x=X, edge_index=EDGES + 1)] * 2, "must lie in 0 to 2, got 3; give features for every"),
         (lambda: Data(x=X, edge_index=EDGES + 1), "must be below the number of nodes 3, got 3 in edge 2"),
         (lambda: [Data(x=X, edge_index=EDGES.T)] * 2, r"edge_index must have shape \(2, E\), got \(3, 2\)"),

@@ -1,11 +1,12 @@
-"""Graphs from one .npz file of plain arrays; docs/graph-format.md lists the keys."""
+"""Graphs from plain arrays by name, in one .npz file or in memory; docs/graph-format.md lists the names."""
 
 from __future__ import annotations
 
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +17,53 @@ from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.graph.graph import Graph
 from lrgi.graph.split import split_from_masks
+from lrgi.interop.featured import Source, featured, no_features
 
 _SPARSE = ("x_indptr", "x_indices", "x_data", "x_shape")
 
 
-def read_npz(path: str | os.PathLike[str], *, directed: bool = False) -> Graph:
+def read_npz(path: str | os.PathLike[str], *, directed: bool = False, features_from: Source = None) -> Graph:
     """The graph in a .npz file: edge_index, x (or x_indptr, x_indices, x_data, x_shape), and perhaps
     y, train_mask, val_mask, test_mask and graph_id.
 
     Unless `directed`, every edge goes both ways, listed so or not. Nodes of one graph_id are brought
-    together, and `ids` are then the positions in the file. Nothing is unpickled; raises FormatError.
+    together, and `ids` are then the positions in the file. With `features_from` (`featured`) there may be no
+    x. Nothing is unpickled; raises FormatError.
     """
+    with _naming(path):
+        given = read_arrays(Path(path))
+        return from_arrays(given, directed=directed, name=Path(path).stem, features_from=features_from)
+
+
+def bare_npz(path: str | os.PathLike[str], *, directed: bool = False) -> Graph:
+    """The same without making features; there may be none."""
+    with _naming(path):
+        return bare_from_arrays(read_arrays(Path(path)), directed, Path(path).stem)
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
-        return _graph(_read_arrays(Path(path)), directed, Path(path).stem)
+        yield
     except InputError as error:
         raise FormatError(f"{path}: {error}") from error
 
 
-def _graph(arrays: Mapping[str, npt.NDArray[Any]], directed: bool, name: str) -> Graph:
+def from_arrays(
+    arrays: Mapping[str, Any], *, directed: bool = False, name: str = "graph", features_from: Source = None
+) -> Graph:
+    """A graph from arrays by the names that `read_npz` reads."""
+    if not features_from and not any(key in arrays for key in ("x", *_SPARSE)):
+        _need(arrays, "x")
+    given = {key: np.asarray(value) for key, value in arrays.items()}
+    return featured(bare_from_arrays(given, directed, name), features_from)
+
+
+def bare_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], directed: bool, name: str) -> Graph:
+    """The same without making features; there may be none."""
+    edges, labels = _need(arrays, "edge_index"), arrays.get("y")
     table = _table(arrays)
     nodes = table.shape[0]
-    edges, labels = _need(arrays, "edge_index"), arrays.get("y")
     split = split_from_masks(nodes, *(arrays.get(f"{part}_mask") for part in ("train", "val", "test")))
     groups, ids, offsets = arrays.get("graph_id"), None, None
     if groups is not None:
@@ -51,7 +78,8 @@ def _graph(arrays: Mapping[str, npt.NDArray[Any]], directed: bool, name: str) ->
     )
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of a .npz file by name; FormatError for anything else, and for Python objects."""
     if not path.is_file():
         raise FormatError("the file to import must exist, got no such file; check the path")
     with path.open("rb") as file:
@@ -78,15 +106,17 @@ def _read_array(opened: Any, key: str) -> npt.NDArray[Any]:
         ) from None
 
 
-def _need(arrays: Mapping[str, npt.NDArray[Any]], key: str) -> npt.NDArray[Any]:
+def _need(arrays: Mapping[str, Any], key: str) -> Any:
     if key not in arrays:
         raise FormatError(f"the file must hold {key!r}, got only {sorted(arrays)}; add that array")
     return arrays[key]
 
 
 def _table(arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
+    if "x" not in arrays and not any(key in arrays for key in _SPARSE):
+        return no_features(_count(arrays))
     if not any(key in arrays for key in _SPARSE):
-        return DenseTable(_need(arrays, "x"))
+        return DenseTable(arrays["x"])
     indptr, indices, data, shape = (_need(arrays, key) for key in _SPARSE)
     if shape.shape != (2,) or len(indptr) != int(shape[0]) + 1:
         raise FormatError(
@@ -94,6 +124,15 @@ def _table(arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
             f"got {len(indptr)} for {shape.tolist()}; write the sparse features again"
         )
     return SparseTable(indptr, indices, data, int(shape[1]))
+
+
+def _count(arrays: Mapping[str, npt.NDArray[Any]]) -> int:
+    """The number of nodes where no features tell it: of what else has a row per node, else of the edges."""
+    for key in ("y", "graph_id", "train_mask", "val_mask", "test_mask"):
+        if key in arrays and arrays[key].ndim:
+            return len(arrays[key])
+    edges = arrays["edge_index"]
+    return int(edges.max()) + 1 if edges.size and edges.dtype.kind in "iu" else 0
 
 
 def _by_group(

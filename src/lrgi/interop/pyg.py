@@ -14,31 +14,34 @@ from lrgi.graph.features import DenseTable, SparseTable, Table, as_table
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import join_tables
 from lrgi.graph.split import TEST, TRAIN, VALIDATION, split_from_masks
+from lrgi.interop.featured import Source, featured, no_features
 
 _MASKS = (("train_mask", TRAIN), ("val_mask", VALIDATION), ("test_mask", TEST))
 
 
-def from_pyg(data: Any, *, split: int = 0, name: str = "graph") -> Graph:
-    """A graph from a PyG Data, or one graph of many parts from a list of them (or from a Batch).
+def from_pyg(data: Any, *, split: int = 0, name: str = "graph", features_from: Source = None) -> Graph:
+    """A graph from a PyG Data or a HeteroData with one node type, or one of many parts from a list of them
+    (or from a Batch).
 
     edge_index is taken as it is, row 0 sending to row 1, since PyG lists both directions of an
     undirected edge; duplicates merge and self loops are dropped. Masks become the split; of masks
-    [N, S] the column `split` is taken. y [N] are classes, y [N, C] many labels of 0 and 1.
+    [N, S] the column `split` is taken. y [N] are classes, y [N, C] many labels of 0 and 1. Edge types of a
+    HeteroData become one. With `features_from` (`featured`) there may be no x.
     """
     many = isinstance(data, Sequence)
-    parts = list(data) if many else [data]
+    parts = [_of_one_type(part) for part in (data if many else [data])]
     if not parts:
         raise InputError("the list of graphs must have at least one, got none; give some Data objects")
     for part in parts:
-        _check_data(part)
+        _check_data(part, ("edge_index",) if features_from else ("edge_index", "x"))
     sizes = [_rows(part) for part in parts]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     splits = [_split(part, size, split) for part, size in zip(parts, sizes, strict=True)]
-    if not many and getattr(data, "ptr", None) is not None:
-        offsets = _numpy(data.ptr)
-    return Graph.from_edges(
-        _joined_edges(parts, sizes) if many else _numpy(data.edge_index),
-        join_tables([_table(part.x) for part in parts]),
+    if not many and getattr(parts[0], "ptr", None) is not None:
+        offsets = _numpy(parts[0].ptr)
+    graph = Graph.from_edges(
+        _joined_edges(parts, sizes) if many else _numpy(parts[0].edge_index),
+        join_tables([_table(part, size) for part, size in zip(parts, sizes, strict=True)]),
         directed=True,
         labels=_all_or_none("y", [_labels(part) for part in parts]),
         split=_all_or_none("masks", splits),
@@ -46,6 +49,7 @@ def from_pyg(data: Any, *, split: int = 0, name: str = "graph") -> Graph:
         offsets=offsets,
         name=name,
     )
+    return featured(graph, features_from)
 
 
 def to_pyg(graph: Graph) -> Any:
@@ -69,21 +73,40 @@ def to_pyg(graph: Graph) -> Any:
     return data
 
 
-def _check_data(part: Any) -> None:
+def _of_one_type(part: Any) -> Any:
+    """A HeteroData with one node type as a Data; anything else as it is."""
+    from torch_geometric.data import Data, HeteroData
+
+    if not isinstance(part, HeteroData):
+        return part
+    if len(part.node_types) != 1:
+        raise InputError(
+            f"a HeteroData must have one node type, got {len(part.node_types)} "
+            f"({', '.join(part.node_types) or 'none'}); LRGI knows no types: take one of them, or give "
+            "all the same columns and call to_homogeneous()"
+        )
+    stores = [part[kind] for kind in part.edge_types]
+    edges = [store.edge_index for store in stores if getattr(store, "edge_index", None) is not None]
+    given = part[part.node_types[0]].to_dict()
+    return Data(edge_index=torch.cat(edges, dim=1) if edges else None, **given)
+
+
+def _check_data(part: Any, needed: Sequence[str]) -> None:
     from torch_geometric.data import Data
 
     if not isinstance(part, Data):
         raise InputError(
-            f"a PyG graph must be a Data or a list of them, got {type(part).__name__}; "
-            "call to_homogeneous() on a HeteroData, list() on a dataset"
+            f"a PyG graph must be a Data, a HeteroData or a list of them, got {type(part).__name__}; "
+            "call list() on a dataset"
         )
-    for key in ("edge_index", "x"):
+    for key in needed:
         if getattr(part, key, None) is None:
-            raise InputError(f"a PyG graph must have {key}, got None; set data.{key} first")
+            remedy = f"set data.{key} first" + (", or give features_from='degree'" if key == "x" else "")
+            raise InputError(f"a PyG graph must have {key}, got None; {remedy}")
 
 
 def _rows(part: Any) -> int:
-    return int(part.x.shape[0])
+    return int(part.x.shape[0] if part.x is not None else part.num_nodes)
 
 
 def _joined_edges(parts: list[Any], sizes: list[int]) -> npt.NDArray[Any]:
@@ -108,7 +131,10 @@ def _numpy(tensor: Any) -> npt.NDArray[Any]:
     return np.asarray(tensor.detach().cpu()) if isinstance(tensor, torch.Tensor) else np.asarray(tensor)
 
 
-def _table(x: Any) -> Table:
+def _table(part: Any, size: int) -> Table:
+    x: Any = part.x
+    if x is None:
+        return no_features(size)
     if not isinstance(x, torch.Tensor):
         return as_table(x)
     x = x.detach().cpu()

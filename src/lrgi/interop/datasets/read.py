@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +12,7 @@ from lrgi.errors import FormatError, InputError, LRGIError
 from lrgi.graph.graph import Graph
 from lrgi.interop.datasets.facts import Facts, Named, check_facts, named
 from lrgi.interop.datasets.pickles import check_pickles
+from lrgi.interop.silence import silent
 
 
 def read_dataset(
@@ -31,7 +29,7 @@ def read_dataset(
     if about.pickled:
         check_pickles([place / about.folder / file for file in about.files if "test.index" not in file])
     try:
-        with _silent():
+        with silent():
             graph = _reader(about)(name, place, split)
     except LRGIError:
         raise
@@ -52,7 +50,7 @@ def _fetch(name: str, about: Named, root: Path) -> None:
     if not lacking:
         return
     try:
-        with _silent():
+        with silent():
             import_module(_module(about)).download(name, root)
     except ModuleNotFoundError as error:
         raise InputError(
@@ -73,11 +71,3 @@ def _module(about: Named) -> str:
 def _reader(about: Named) -> Callable[[str, Path, int], Graph]:
     read: Callable[[str, Path, int], Graph] = import_module(_module(about)).read
     return read
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Libraries print and warn; what matters is said in our own words."""
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield

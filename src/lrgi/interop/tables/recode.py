@@ -15,6 +15,7 @@ from lrgi.graph.encoding import Encoding
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
 from lrgi.graph.store import attributes_of, open_graph
+from lrgi.interop.featured import with_features
 from lrgi.interop.tables.engine import Engine, engine
 from lrgi.interop.tables.fields import find_again, make_node_rows
 from lrgi.interop.tables.nodes import encoded_batches
@@ -40,8 +41,8 @@ def recoded(path: str | Path, wanted: Encoding) -> Graph:
         return graph
     if (found := wanted.difference(given)) is not None:
         raise InputError(
-            f"a graph to embed must have the columns of the fit, got {found} in {path}; import its tables "
-            "again with --like RUN"
+            f"a graph to embed must have the columns of the fit, got {found} in {path}; import it "
+            "again as the fitted one was (tables: with --like RUN)"
         )
     made = 0 if wanted.made is None else len(feature_names(wanted.made))
     features = _empty((graph.num_nodes, len(wanted.features) + made))
@@ -53,12 +54,6 @@ def recoded(path: str | Path, wanted: Encoding) -> Graph:
     if wanted.made is not None:
         features[:, len(wanted.features) :] = structural_features(graph, wanted.made)
     return with_features(graph, features, replace(wanted, classes=given.classes))
-
-
-def with_features(graph: Graph, features: npt.NDArray[np.float32], encoding: Encoding) -> Graph:
-    """The same graph with other features; nothing else is checked again."""
-    rest = {key: getattr(graph, key) for key in ("labels", "split", "ids", "offsets", "name")}
-    return Graph.trusted(graph.indptr, graph.indices, DenseTable(features), encoding=encoding, **rest)
 
 
 def _encode(db: Engine, attributes: Path, wanted: Encoding, features: npt.NDArray[np.float32]) -> None:
