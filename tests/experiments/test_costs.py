@@ -9,7 +9,8 @@ import pytest
 from lrgi.baselines.methods import METHODS
 from lrgi.experiments import cost_tables, depth, figure_depth_width, figure_oversmoothing
 from lrgi.experiments.cost_tables import CostCell, cost_table, hours, measure_cell
-from lrgi.experiments.depth import Point, identity, measure_point, points
+from lrgi.experiments.depth import Point, fits_for, identity, points
+from lrgi.experiments.depth_fits import measure_fit
 from lrgi.graph.assign import split_by_graph
 from lrgi.graph.inductive import disjoint_union
 from lrgi.graph.products import write_products
@@ -79,18 +80,36 @@ def many(tmp_path_factory):
     return path
 
 
+def measured(path, *asked):
+    return [
+        found["measures"] for _, fit in fits_for(list(asked)) for found in measure_fit(fit, path).values()
+    ]
+
+
 @pytest.mark.parametrize("method", ["rgi", "lrgi"])
 def test_a_point_has_a_score_a_distance_per_layer_and_a_peak(small, many, method):
-    found = measure_point(Point(method, 2, 8), many, "cpu")["measures"]
+    found = measured(many, Point(method, 2, 8))[0]
     assert 0 <= found["test"] <= 1
     assert len(found["mad"]) == 2
     assert found["out_of_memory"] is False
     assert found["peak_bytes"] >= 0
 
 
+def test_one_layerwise_fit_gives_what_a_fit_of_each_depth_gives(small, many):
+    both, alone = [Point("lrgi", 1, 8), Point("lrgi", 2, 8)], [Point("lrgi", 1, 8)]
+    assert len(fits_for(both)) == 1
+    assert len(fits_for([Point("rgi", 1, 8), Point("rgi", 2, 8)])) == 2
+    together, one = measured(many, *both), measured(many, *alone)
+    for key in ("test", "validation", "mad", "roc_auc"):
+        assert together[0][key] == one[0][key]
+    assert len(together[1]["mad"]) == 2
+    assert together[1]["mad"][0] == one[0]["mad"][0]
+    assert together[1]["peak_bytes"] >= together[0]["peak_bytes"]
+
+
 def test_a_point_beyond_the_limit_is_not_fitted(small, many):
     small["memory_limit_gib"] = 0.0
-    found = measure_point(Point("rgi", 2, 64), many, "cpu")["measures"]
+    found = measured(many, Point("rgi", 2, 64))[0]
     assert found["out_of_memory"] is True
     assert found["needed_bytes"] > 0
     assert "test" not in found
@@ -99,8 +118,9 @@ def test_a_point_beyond_the_limit_is_not_fitted(small, many):
 def recorded(out_of_memory=()):
     made = {}
     for point in points():
-        measures = {"test": 0.5 + 0.01 * point.depth, "mad": [0.1] * point.depth, "peak_bytes": 2**20,
-                    "needed_bytes": 2**30, "out_of_memory": point.name in out_of_memory}  # fmt: skip
+        measures = {"metric": "accuracy", "test": 0.5 + 0.01 * point.depth, "mad": [0.1] * point.depth,
+                    "peak_bytes": 2**20, "needed_bytes": 2**30,
+                    "out_of_memory": point.name in out_of_memory}  # fmt: skip
         made[point.name] = RunRecord(
             depth.EXPERIMENT, point.name, identity(point, "g", "cpu"), measures=measures
         )

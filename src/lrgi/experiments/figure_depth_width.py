@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lrgi.experiments.depth import EXPERIMENT, measure_points, points, settings
+from lrgi.experiments.depth import EXPERIMENT, measure_points, points, settings, shown_score
 from lrgi.experiments.drawn import figure_block, keep_figure
 from lrgi.experiments.registry import Outcome, Request
 from lrgi.experiments.render import Grid, machines
@@ -44,7 +44,7 @@ def figure_of(records: Mapping[str, RunRecord]) -> Figure:
             depths = tuple(float(r.settings["plan"]["layers"]) for r in fitted)
             label = f"{_TITLES[method]}, D {width}"
             look = 2 * style + (method == "lrgi")
-            test = tuple(float(r.measures["test"]) for r in fitted)
+            test = tuple(shown_score(r.measures)[1] for r in fitted)
             peak = tuple(r.measures["peak_bytes"] / 2**20 for r in fitted)
             scores.append(Line(label, depths, test, broken, look))
             memory.append(Line(label, depths, peak, broken, look))
@@ -53,11 +53,17 @@ def figure_of(records: Mapping[str, RunRecord]) -> Figure:
     return Figure(
         f"RGI and LRGI over depth and width, {graph}",
         (
-            Panel("linear probe", "layers L", "test accuracy", tuple(scores)),
+            Panel("linear probe", "layers L", f"test {metric_of(records)}", tuple(scores)),
             Panel("peak memory of the fit", "layers L", "MiB", tuple(memory), log_y=True),
         ),
         f"crosses at the lower edge: out of memory under a limit of {limit:g} GiB",
     )
+
+
+def metric_of(records: Mapping[str, RunRecord]) -> str:
+    """What the shown scores are."""
+    names = {shown_score(r.measures)[0] for r in records.values() if not r.measures["out_of_memory"]}
+    return " or ".join(sorted(names)) or "score"
 
 
 def _grid(records: Mapping[str, RunRecord]) -> Grid:
@@ -76,14 +82,14 @@ def _cell(record: RunRecord | None) -> str:
     m = record.measures
     if m["out_of_memory"]:
         return f"out of memory ({m['needed_bytes'] / 2**20:,.0f} MiB)"
-    return f"{100 * m['test']:.1f} ({m['peak_bytes'] / 2**20:,.0f} MiB)"
+    return f"{100 * shown_score(m)[1]:.1f} ({m['peak_bytes'] / 2**20:,.0f} MiB)"
 
 
 def _how(records: Mapping[str, RunRecord]) -> str:
     plan, limit = settings()["plan"], settings()["memory_limit_gib"]
     return (
-        "Test accuracy of a linear probe in percent, inductive, one seed, with the fit's peak memory beside "
-        f"the graph. {plan['updates']} updates per layer (RGI: in all) on whole graphs: far shorter than the "
-        f"paper's fits. Out of memory: more than {limit:g} GiB would be held. "
+        f"Test {metric_of(records)} of a linear probe in percent, inductive, one seed, with the fit's peak "
+        f"memory beside the graph. {plan['updates']} updates per layer (RGI: in all) on whole graphs: far "
+        f"shorter than the paper's fits. Out of memory: more than {limit:g} GiB would be held. "
         f"Measured on: {machines(records)}."
     )
