@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from mmap import mmap
 
 import numpy as np
 import pytest
@@ -58,6 +59,20 @@ def test_every_layers_table(graph):
     tables = list(make().tables(graph))
     assert [t.shape for t in tables] == [(500, 16), (500, 16)]
     assert np.array_equal(tables[-1].array, make().embed(graph).array)
+
+
+def is_mapped(array):
+    while array is not None and not isinstance(array, np.memmap | mmap):
+        array = getattr(array, "base", None)
+    return array is not None
+
+
+def test_tables_in_mapped_files_are_those_in_memory_and_leave_no_file(tmp_path):
+    graph = planted_communities(nodes=300, edges=2_000, features=20)
+    for mapped, held in zip(make().tables(graph, tmp_path), make().tables(graph), strict=True):
+        assert is_mapped(mapped.array) and not is_mapped(held.array)
+        assert np.array_equal(mapped.array, held.array)
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_graph_with_other_columns_is_refused():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from lrgi.directory import check_seal, checksum, new_directory, write_file, writ
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable, Table
 from lrgi.graph.graph import Graph
-from lrgi.graph.sinks import TableSink, sink_for
+from lrgi.graph.sinks import MemorySink, TableSink, sink_for, unnamed_array
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
 from lrgi.layers.propagate import PropagateLayer
@@ -64,14 +63,19 @@ class Encoder:
         """Columns of U_(0), the features, and of every layer's output."""
         return [self.num_features, *(layer.out_dim for layer in self.layers)]
 
-    def tables(self, graph: Graph) -> Iterator[Table]:
-        """U_(1), U_(2), ... of all nodes of any graph with as many feature columns; U_(0) without layers."""
+    def tables(self, graph: Graph, scratch: Path | None = None) -> Iterator[Table]:
+        """U_(1), U_(2), ... of all nodes of any graph with as many feature columns; U_(0) without layers.
+
+        In memory, or in mapped files without a name in the folder `scratch`.
+        """
         self.check_columns(graph)
         table: Table = graph.features
         if not self.layers:
             yield table
         for layer in self.layers:
-            table = embed_layer(layer, graph, table)
+            shape = (graph.num_nodes, layer.out_dim)
+            sink = MemorySink(shape) if scratch is None else MemorySink.unnamed(shape, scratch)
+            table = embed_layer(layer, graph, table, sink)
             yield table
 
     def embed(self, graph: Graph) -> Table:
@@ -149,13 +153,12 @@ def embed_layer(
     made) it needs memory for a chunk; what the nodes offer goes to an unnamed temporary file where it is
     large. Chunks depend on the graph alone, so that a table made in several goes has the same bits.
     """
-    beside = Path(out.filename).parent if isinstance(out, np.memmap) and out.filename else None
     sink = sink_for(out, (graph.num_nodes, layer.out_dim))
     sources: tuple[Tensor, ...] | None = None
     with torch.no_grad(), lanes(), sink:
         for start, stop in sink.missing(_chunks(graph.indptr, CHUNK_EDGES)):
             if sources is None:
-                sources = _all_sources(layer, table, beside)
+                sources = _all_sources(layer, table, sink.beside)
             hop = graph_hop(graph.indptr, graph.indices, start, stop)
             own = Rows(table.slice(start, stop), None, str(layer.device))
             sink.write(start, layer.from_sources(sources, own, hop).cpu().numpy())
@@ -190,8 +193,7 @@ def _scratch(shape: tuple[int, ...], beside: Path | None, device: torch.device) 
         return torch.empty(shape, device=device)
     if 4 * int(np.prod(shape)) <= SCRATCH_IN_MEMORY:
         return torch.from_numpy(empty_table(shape))
-    with tempfile.TemporaryFile(dir=beside) as file:  # the mapping keeps the file alive, nameless
-        return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
+    return torch.from_numpy(unnamed_array(shape, beside))
 
 
 def _chunks(indptr: np.ndarray, edges: int) -> Iterator[tuple[int, int]]:

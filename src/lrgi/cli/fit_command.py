@@ -125,7 +125,11 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     if (kept := kept_table(done.path)) is not None:
         console.say(kept[0])
         return {"command": "fit", "path": str(arguments.out), "run": done.record, "table": kept[1]}
-    table = None if isinstance(graph, Part) else measured(graph, done, method.title, arguments.probe, console)
+    table = (
+        None
+        if isinstance(graph, Part)
+        else measured(graph, done, method.title, arguments.probe, console, uses)
+    )
     console.say(
         f"\nThe run lies in {arguments.out}: encoder/, run.json, steps.jsonl, table.txt, TensorBoard events."
     )
@@ -150,10 +154,15 @@ def _beginning(run: str | None) -> Beginning | None:
     return None if run is None else Beginning.of(Path(run))
 
 
-def measured(graph: Graph, done: Run, title: str, probe: bool, console: Console) -> Comparison:
+def measured(
+    graph: Graph, done: Run, title: str, probe: bool, console: Console, uses: Resources
+) -> Comparison:
     """The final table, beside the run and on the screen."""
     measure = Measure(
-        Views.of(graph, done.fit_on), probe=probe, tell=lambda name: console.note(f"measuring: {name}")
+        Views.of(graph, done.fit_on),
+        probe=probe,
+        scratch=Path(uses.scratch or done.path) if uses.mapped_tables else None,
+        tell=lambda name: console.note(f"measuring: {name}"),
     )
     measure.add_features()
     measure.add_layers(done.encoder, fit_seconds(done), title)

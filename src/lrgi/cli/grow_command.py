@@ -72,19 +72,19 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     graph = load_graph(_graph_of(before, arguments.graph))
     have, wanted = len(before.encoder.layers), _wanted(arguments.layers, len(before.encoder.layers))
     judge = None if arguments.until is None else _Judge(graph, arguments.until, arguments.least_gain, console)
-    done, gains = before, []
+    done, gains, uses = before, [], Resources(**given_settings(arguments, Resources))
     for layers in [wanted] if judge is None else range(have + 1, wanted + 1):
         console.note(f"growing from {len(done.encoder.layers)} to {layers} layers")
         done = grow_run(
             path, graph, layers,
             listeners=[_progress(done, graph, layers, console)], tell=console.note, judge=judge,
-            resources=Resources(**given_settings(arguments, Resources)),
+            resources=uses,
         )  # fmt: skip
         if len(done.encoder.layers) < layers:
             break
     if judge is not None:
         gains = judge.scores
-    table = measured(graph, done, "LRGI", True, console)
+    table = measured(graph, done, "LRGI", True, console, uses)
     console.say(
         f"\nThe run in {path} has {len(done.encoder.layers)} layers, {len(done.encoder.layers) - have} new."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +36,7 @@ class TableSink(ABC):
     """Takes the rows of a table float32 [N, d], a range at a time, each once; a context while it does."""
 
     shape: tuple[int, int]
+    beside: Path | None = None  # a folder with room for as much again, where there is one
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +67,15 @@ class MemorySink(TableSink):
 
     def __init__(self, shape: tuple[int, int], array: Rows | None = None) -> None:
         self.shape, self._array = shape, empty_table(shape) if array is None else array
+        if isinstance(array, np.memmap) and array.filename:
+            self.beside = Path(array.filename).parent
+
+    @classmethod
+    def unnamed(cls, shape: tuple[int, int], folder: Path) -> MemorySink:
+        """Of a mapped file in the folder, which is gone when nothing refers to the table any more."""
+        sink = cls(shape, unnamed_array(shape, folder))
+        sink.beside = folder
+        return sink
 
     def missing(self, ranges: Iterable[Range]) -> Iterator[Range]:
         """All of them."""
@@ -105,6 +116,7 @@ class FileSink(TableSink):
 
     def _settle(self, path: Path, shape: tuple[int, int], of: str) -> None:
         self.shape, self.path, self._log_path = shape, path, path.with_suffix(LOG)
+        self.beside = path.parent
         self._head = json.dumps(
             {"format": FORMAT, "version": VERSION, "shape": list(shape), "of": of}, sort_keys=True
         )
@@ -208,6 +220,12 @@ class FileSink(TableSink):
 def sink_for(out: Rows | TableSink | None, shape: tuple[int, int]) -> TableSink:
     """The sink itself, or one that fills the array, or memory."""
     return out if isinstance(out, TableSink) else MemorySink(shape, out)
+
+
+def unnamed_array(shape: tuple[int, ...], folder: Path | None) -> Rows:
+    """A mapped array in a temporary file that has no name: the mapping keeps it alive."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
 
 
 def damaged_ranges(log: Path) -> Iterator[Range]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from lrgi.baselines.propagate import propagate
@@ -86,7 +87,10 @@ class Comparison:
 
 
 class Measure:
-    """Measures tables of one graph one after the other; `tell` hears the name of each."""
+    """Measures tables of one graph one after the other; `tell` hears the name of each.
+
+    With a folder `scratch`, a fitted encoder's tables are mapped files there.
+    """
 
     def __init__(
         self,
@@ -94,9 +98,11 @@ class Measure:
         plan: ProbePlan | None = None,
         *,
         probe: bool = True,
+        scratch: Path | None = None,
         tell: Callable[[str], None] = lambda name: None,
     ) -> None:
         self.views, self.plan, self.tell = views, plan or ProbePlan(), tell
+        self.scratch = scratch
         self.rows: list[Row] = []
         self.problem = None if probe else "it was not asked for"
         if probe and views.metric is None:
@@ -154,7 +160,7 @@ class Measure:
 
         `fit_seconds` has one entry per layer, or one for a fit of all of them at once, or none.
         """
-        for number, (table, seen, seconds) in enumerate(_tables(encoder, self.views), 1):
+        for number, (table, seen, seconds) in enumerate(_tables(encoder, self.views, self.scratch), 1):
             spent = sum(fit_seconds[:number])
             self.add(f"{title} after layer {number}", table, seen, spent + seconds)
 
@@ -168,10 +174,12 @@ class Measure:
         )
 
 
-def _tables(encoder: Encoder, views: Views) -> Iterator[tuple[Table, Table | None, float]]:
+def _tables(
+    encoder: Encoder, views: Views, scratch: Path | None = None
+) -> Iterator[tuple[Table, Table | None, float]]:
     """Each layer's table of the whole graph and of the training subgraph, and the seconds of the former."""
     seen = None if views.seen is None else encoder.tables(views.seen)
-    whole, seconds = encoder.tables(views.whole), 0.0
+    whole, seconds = encoder.tables(views.whole, scratch), 0.0
     for _ in encoder.layers:
         begun = time.perf_counter()
         table = next(whole)
