@@ -56,13 +56,13 @@ def test_a_look_agrees_with_the_measures_of_the_probe():
 
 def test_without_its_variance_terms_a_fit_collapses_and_is_heard():
     told = looked_at(
-        PLAN.with_settings(layer="plain-gcn", variance=0.0, covariance=0.0, updates=240, learning_rate=2e-2)
+        PLAN.with_settings(layer="plain-gcn", variance=0.0, covariance=0.0, updates=480, learning_rate=2e-2)
     )
     assert any(re.search(r"the effective rank must last, got [\d.]+ after [\d.]+ of 16 dim", s) for s in told)
     assert any(
         "nodes must differ from their neighbours, got a mean cosine distance of 0.0" in s for s in told
     )
-    assert all(re.search(r" at layer 1, epoch \d+, step \d+ of 240 \(likely .*\); ", s) for s in told)
+    assert all(re.search(r" at layer 1, epoch \d+, step \d+ of 480 \(likely .*\); ", s) for s in told)
 
 
 def test_constant_columns_are_heard_at_once():

@@ -92,6 +92,16 @@ def test_whole_graphs_are_skipped_too():
     np.testing.assert_array_equal(resumed.embed(GRAPH).array, whole.embed(GRAPH).array)
 
 
+def test_a_layer_on_constants_makes_them_again():
+    plan = PLAN.with_settings(layer="sage")
+    whole, _ = fitted("lrgi", plan)
+    keeper = KeepsOne(2, 3)
+    fitted("lrgi", plan, keeper)
+    resumed, after = fitted("lrgi", plan, keeper)
+    assert len(after) == 5
+    np.testing.assert_array_equal(resumed.embed(GRAPH).array, whole.embed(GRAPH).array)
+
+
 def test_a_run_with_one_thread_is_taken_up_with_two(restore_threads):
     torch.set_num_threads(1)
     whole, _ = fitted("lrgi", PLAN)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from lrgi.layers.aggregate import scaled_sum
-from lrgi.layers.layer import GraphLayer, glorot_, own_rows, product
+from lrgi.layers.layer import GraphLayer, dense, glorot_, own_rows, product
+from lrgi.layers.propagate import PropagateLayer
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
 
@@ -36,7 +37,7 @@ class GCNLayer(GraphLayer):
     def forward(self, x: Rows | Tensor, *hops: Hop) -> Tensor:
         """u of the hop's rows."""
         (hop,) = hops
-        return self._finish(product(x, self.weight), own_rows(x, hop), hop)
+        return self._finish(normalised_sum(product(x, self.weight), hop), own_rows(x, hop))
 
     def sources(self, x: Rows) -> tuple[Tensor, ...]:
         """Projected rows."""
@@ -44,10 +45,33 @@ class GCNLayer(GraphLayer):
 
     def from_sources(self, sources: tuple[Tensor, ...], own: Rows, hop: Hop) -> Tensor:
         """u of the hop's rows."""
-        return self._finish(sources[0], own, hop)
+        return self._finish(normalised_sum(sources[0], hop), own)
 
-    def _finish(self, p: Tensor, own: Rows | Tensor, hop: Hop) -> Tensor:
-        return product(own, self.skip, self.bias, plus=normalised_sum(p, hop), activation="elu")
+    def constant(self) -> GraphLayer:
+        """The normalised sum."""
+        return NormalisedSumLayer(self.in_dim, self.in_dim)
+
+    def from_constant(self, aggregates: Rows, own: Rows) -> Tensor:
+        """u of the rows."""
+        return self._finish(aggregates.product(self.weight), own)
+
+    def _finish(self, aggregate: Tensor, own: Rows | Tensor) -> Tensor:
+        return product(own, self.skip, self.bias, plus=aggregate, activation="elu")
+
+
+class NormalisedSumLayer(PropagateLayer):
+    """u_i = sum_j s_i s_j x_j: nothing to fit."""
+
+    kind = "normalised-sum"
+
+    def forward(self, x: Rows | Tensor, *hops: Hop) -> Tensor:
+        """u of the hop's rows."""
+        (hop,) = hops
+        return normalised_sum(dense(x), hop)
+
+    def from_sources(self, sources: tuple[Tensor, ...], own: Rows, hop: Hop) -> Tensor:
+        """u of the hop's rows."""
+        return normalised_sum(sources[0], hop)
 
 
 def normalised_sum(p: Tensor, hop: Hop) -> Tensor:

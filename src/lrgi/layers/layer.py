@@ -50,6 +50,17 @@ class GraphLayer(nn.Module, ABC):
         """What each node offers to its neighbours, [count, ...] each: what an embedding computes once."""
         return (x.dense(),)
 
+    def constant(self) -> GraphLayer | None:
+        """The layer without weights whose output is all that this one reads of neighbours, if there is one.
+
+        Then `from_constant` gives u of that output and the rows' own inputs.
+        """
+        return None
+
+    def from_constant(self, aggregates: Rows, own: Rows) -> Tensor:
+        """u of the rows, from what `constant` gives for them and their own inputs."""
+        raise NotImplementedError(f"a {self.kind} layer aggregates with its weights")
+
     @abstractmethod
     def from_sources(self, sources: tuple[Tensor, ...], own: Rows, hop: Hop) -> Tensor:
         """u of the hop's rows, from what all sources offer and the rows' own inputs."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lrgi.compute.products import activate
-from lrgi.layers.gcn import normalised_sum
+from lrgi.layers.gcn import NormalisedSumLayer, normalised_sum
 from lrgi.layers.layer import GraphLayer, glorot_, product
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
@@ -43,3 +43,11 @@ class PlainGCNLayer(GraphLayer):
     def from_sources(self, sources: tuple[Tensor, ...], own: Rows, hop: Hop) -> Tensor:
         """u of the hop's rows."""
         return activate(normalised_sum(sources[0], hop) + self.bias, "elu")
+
+    def constant(self) -> GraphLayer:
+        """The normalised sum."""
+        return NormalisedSumLayer(self.in_dim, self.in_dim)
+
+    def from_constant(self, aggregates: Rows, own: Rows) -> Tensor:
+        """u of the rows."""
+        return activate(aggregates.product(self.weight) + self.bias, "elu")

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from lrgi.layers.aggregate import neighbour_mean
 from lrgi.layers.layer import GraphLayer, glorot_, own_rows, product
+from lrgi.layers.propagate import PropagateLayer
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
 
@@ -40,6 +41,14 @@ class SAGELayer(GraphLayer):
     def from_sources(self, sources: tuple[Tensor, ...], own: Rows, hop: Hop) -> Tensor:
         """u of the hop's rows."""
         return self._finish(neighbour_mean(sources[0], hop), own)
+
+    def constant(self) -> GraphLayer:
+        """The plain mean."""
+        return PropagateLayer(self.in_dim, self.in_dim)
+
+    def from_constant(self, aggregates: Rows, own: Rows) -> Tensor:
+        """u of the rows."""
+        return self._finish(aggregates.product(self.weight), own)
 
     def _finish(self, aggregate: Tensor, own: Rows | Tensor) -> Tensor:
         return product(own, self.skip, self.bias, plus=aggregate, activation="elu")

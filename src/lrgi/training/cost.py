@@ -22,6 +22,7 @@ from lrgi.encoder import CHUNK_EDGES, CHUNK_ROWS, SCRATCH_IN_MEMORY
 from lrgi.errors import InputError
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
+from lrgi.layers.constant import constant_bytes
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
@@ -67,6 +68,7 @@ class Needs:
     step: int  # of the largest step, or of a chunk that is embedded
     disk: int
     measured: tuple[StepCost, ...]
+    constant_seconds: tuple[float, ...] = ()  # aggregates without parameters, before each layer's first step
 
     @property
     def memory(self) -> int:
@@ -82,7 +84,7 @@ class Needs:
     def seconds(self) -> float:
         """Of the whole fit."""
         fits = sum(n * s for n, s in zip(self.steps, self.step_seconds, strict=True))
-        return fits + sum(self.embed_seconds)
+        return fits + sum(self.embed_seconds) + sum(self.constant_seconds)
 
     def to_json(self) -> dict[str, Any]:
         """One object."""
@@ -133,6 +135,7 @@ def measure_steps(
     device = device_called(plan.device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+    release_freed_memory()  # what a heap holds already would hide what the fit takes
     with PeakWatch() as watch, suppress(_Enough):
         fit(graph, plan, Journal(clock))
     release_freed_memory()
@@ -175,12 +178,16 @@ def needs_of(
             continue
         costs.append(measure(_with_stand_in(graph, width), replace(plan.for_layer(number), layers=1)))
     embeds = [_embed_seconds(graph, plan, number) for number in range(1, plan.layers)]
+    held = [_aggregate_bytes(graph, plan, number) for number in range(1, plan.layers + 1)]
+    constants = [_embed_seconds(graph, plan, n, constant=True) for n, size in enumerate(held, 1) if size]
+    if mapped:  # the steps were measured with their aggregates in memory
+        costs = [replace(c, memory=max(0, c.memory - size)) for c, size in zip(costs, held, strict=True)]
     release_freed_memory()
     moments = list(_moments(graph, plan, costs, mapped))
     tables, step = max(moments, key=sum)
     return Needs(
         planned, batches, tuple(c.seconds for c in costs), tuple(embeds), resident().anonymous, tables, step,
-        _disk(graph, plan, planned, True), tuple(costs),
+        _disk(graph, plan, planned, True) + (max(held) if mapped else 0), tuple(costs), tuple(constants),
     )  # fmt: skip
 
 
@@ -211,6 +218,15 @@ def _embed_bytes(graph: Graph, own: FitPlan) -> int:
     return chunk + (offered if 4 * graph.num_nodes * own.width <= SCRATCH_IN_MEMORY else 0)
 
 
+def _aggregate_bytes(graph: Graph, plan: FitPlan, number: int) -> int:
+    """Of the table of constants that a layer is fitted on; 0 for a layer that has none."""
+    if number == 1:
+        return constant_bytes(new_layer(plan, 1, graph.num_features), graph.features)
+    width = plan.for_layer(number - 1).width
+    rows = constant_bytes(new_layer(plan, number, width), DenseTable(np.zeros((1, width), np.float32)))
+    return rows * graph.num_nodes
+
+
 def _disk(graph: Graph, plan: FitPlan, steps: tuple[int, ...], layerwise: bool) -> int:
     """The encoder, lines of steps, events, and the tables U_(l) while they are needed."""
     widths = [plan.for_layer(number).width for number in range(1, plan.layers + 1)]
@@ -239,10 +255,12 @@ def _with_stand_in(graph: Graph, width: int) -> Graph:
     return Graph.trusted(graph.indptr, graph.indices, table, offsets=graph.offsets, name=graph.name)
 
 
-def _embed_seconds(graph: Graph, plan: FitPlan, number: int) -> float:
-    """Of the whole graph, from one range of its rows and a table of STAND_IN_ROWS."""
+def _embed_seconds(graph: Graph, plan: FitPlan, number: int, *, constant: bool = False) -> float:
+    """Of the whole graph by a layer or its constant, from one range of rows and a table of STAND_IN_ROWS."""
     in_dim = graph.num_features if number == 1 else plan.for_layer(number - 1).width
     layer: GraphLayer = new_layer(plan, number, in_dim)
+    if constant:
+        layer = layer.constant() or layer
     rows = min(graph.num_nodes, STAND_IN_ROWS)
     table = graph.features.slice(0, rows) if number == 1 else _stand_in(rows, in_dim)
     stop = int(np.searchsorted(graph.indptr[: rows + 1], _EMBED_EDGES, side="right")) - 1

@@ -21,6 +21,7 @@ from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
 from lrgi.layers.stack import Stack
 from lrgi.sampling.sample import Batches
+from lrgi.training.constants import inputs_of, reader_of
 from lrgi.training.journal import Journal, Moving, Place, StepRecord
 from lrgi.training.objective import Infomax, Objective
 from lrgi.training.optimize import adamw, descend, learning_rate
@@ -61,8 +62,9 @@ def fit_layer(
     journal, own = journal or Journal(), plan.for_layer(number)
     objective = (objective or Infomax(own, number, layer.out_dim)).to(layer.device)
     optimizer = adamw([*layer.parameters(), *objective.parameters()], own)
-    sampling = own.sampling_over(layer.hops, objective.hops)
     world = present()
+    reader = reader_of(layer, objective, table)
+    sampling = own.sampling_over(reader.hops, objective.hops)
     check_shareable(world, objective, sampling)
     share = share_of(world, graph)
     batches = Batches(graph, sampling, own.seed, number, objective.targets, share=share)
@@ -72,13 +74,14 @@ def fit_layer(
     place = Place(number, 0, done, steps)
     if place.step == steps:
         return  # an earlier process fitted it
-    journal.fit_begins(layer, table)
+    table = inputs_of(reader, graph, table, journal.keeper.tables)
+    journal.fit_begins(reader, table)
     journal.layer_started(number, own, steps)
     keep_freed_memory()
     with lanes(), products_in(own.precision, layer.device):
         for epoch, block in ahead(batches.after(place.step, epochs)):
             place = place._replace(epoch=epoch, step=place.step + 1)
-            terms = objective.terms(layer, table, block, place)
+            terms = objective.terms(reader, table, block, place)
             rate = learning_rate(own, place.step, steps)
             terms = descend(optimizer, terms, own, rate, place, world)
             objective.after_step(layer, place)

@@ -30,6 +30,7 @@ class Objective(nn.Module, ABC):
 
     hops = 0  # hops of neighbours that it reads beyond those of the encoder
     targets: np.ndarray | None = None  # the nodes the loss is computed on; None: all
+    reads_constants = False  # whether it asks of the encoder nothing but its output on rows of the table
     shareable = False  # whether processes can have a part each of a batch, and terms that add up
 
     @abstractmethod
@@ -44,6 +45,7 @@ class Infomax(Objective):
     """Eq. 1 on both views of the targets: RGI, for one layer (LRGI) or for a stack, end to end."""
 
     hops = 1  # K
+    reads_constants = True
     shareable = True
 
     def __init__(self, plan: FitPlan, number: int, width: int) -> None:

@@ -122,8 +122,9 @@ class FitPlan:
         return self.sampling_over(1, 1)
 
     def sampling_over(self, hops: int, further: int) -> Sampling:
-        """S_L for as many hops as there are layers at once, S_K for those further out."""
-        fan_outs = (self.neighbours or ALL,) * hops + (self.next_neighbours or ALL,) * further
+        """S_L for as many hops as there are layers at once, and at least one; S_K for those further out."""
+        near = max(hops, 1)
+        fan_outs = (self.neighbours or ALL,) * near + (self.next_neighbours or ALL,) * (hops + further - near)
         return Sampling(self.batch_size, fan_outs)
 
     def _check_kinds(self) -> None:

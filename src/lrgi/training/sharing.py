@@ -121,6 +121,14 @@ def _moments(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) ->
     return [state[name] for name in ("step", "exp_avg", "exp_avg_sq")]
 
 
+def scratch_of(world: World, graph: Graph, tables: TableStore, columns: int) -> TableSink:
+    """What takes the rows of a table that is made again after a resume, [N, columns]."""
+    shape = graph.num_nodes, columns
+    if isinstance(graph, Part):
+        return HaloSink(shape, graph, world)
+    return tables.scratch(shape) if world.alone else GatheredSink(shape, world)
+
+
 def sink_of(world: World, graph: Graph, tables: TableStore, number: int, layer: GraphLayer) -> TableSink:
     """What takes the rows of U_(number), wherever this process and the others put them."""
     shape = graph.num_nodes, layer.out_dim

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+import numpy as np
 from torch import nn
 
+from lrgi.directory import reserve
 from lrgi.graph.sinks import FileSink, MemorySink, TableSink
 
 
@@ -33,6 +36,15 @@ class TableStore:
         sink = FileSink(path, shape, digest_of(layer), mapped=self.mapped)
         sink.heed = self.heed
         return sink
+
+    def scratch(self, shape: tuple[int, int]) -> TableSink:
+        """What takes a table that is made again rather than kept: in memory, or an unnamed mapped file."""
+        if self.directory is None or not self.mapped:
+            return MemorySink(shape)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.directory) as file:  # the mapping keeps the file alive
+            reserve(file, 4 * shape[0] * shape[1])
+            return MemorySink(shape, np.memmap(file, dtype=np.float32, mode="r+", shape=shape))
 
 
 def digest_of(module: nn.Module) -> str:
