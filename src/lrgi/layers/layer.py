@@ -59,7 +59,7 @@ class GraphLayer(nn.Module, ABC):
 
     def from_constant(self, aggregates: Rows, own: Rows) -> Tensor:
         """u of the rows, from what `constant` gives for them and their own inputs."""
-        raise NotImplementedError(f"a {self.kind} layer aggregates with its weights")
+        raise TypeError(f"a {self.kind} layer aggregates with its weights: it reads no constants")
 
     @abstractmethod
     def from_sources(self, sources: tuple[Tensor, ...], own: Rows, hop: Hop) -> Tensor:
