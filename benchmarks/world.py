@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import socket
 import tempfile
+import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from lrgi.training.journal import Journal, Listener, StepRecord
 from lrgi.training.plan import FitPlan
 from lrgi.training.traffic import step_traffic
 
-NODES, DEGREE, STEPS, WARM = 196_615, 57.0, 60, 12
+NODES, DEGREE, STEPS, WARM = 196_615, 57.0, 36, 12
 KINDS: dict[str, dict[str, str]] = {
     "network": {},
     "network, bf16 gradients": {"reduction": "bf16"},
@@ -49,8 +50,6 @@ class Clock(Listener):
         self.seen: list[tuple[float, float, int]] = []
 
     def step_taken(self, record: StepRecord) -> None:
-        import time
-
         self.seen.append((time.perf_counter(), self.world.waited, self.world.sent))
         if len(self.seen) == self.steps:
             raise Enough

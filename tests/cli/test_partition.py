@@ -42,7 +42,7 @@ def test_mistakes_are_one_sentence(lrgi, place, tmp_path):
     assert "place for a partition must be free" in lrgi(*words, 1).err
     assert lrgi(*words, 2, "--overwrite").code == 0
     answer = lrgi("fit", tmp_path / "parts", "--out", tmp_path / "run", *SMALL)
-    assert "a graph in 2 parts must be fitted by 2 processes, got 1; start as many" in answer.err
+    assert "a graph in 2 parts must be taken by 2 processes, got 1; start as many" in answer.err
     assert not (tmp_path / "run").exists()
     assert "--timeout must be above 0" in lrgi("fit", "g", "--out", "r", "--timeout", 0).err
 
@@ -55,3 +55,19 @@ def test_a_single_part_is_fitted_as_the_graph(lrgi, place, tmp_path):
     for a, b in zip(one.encoder.layers, whole.encoder.layers, strict=True):
         assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
     assert one.record["graph"]["nodes"] == whole.record["graph"]["nodes"]
+
+
+def test_parts_of_the_training_nodes_are_a_run_on_them(lrgi, place, tmp_path):
+    """The run is on record as one on those nodes of that graph, and the whole graph takes it up."""
+    lrgi("partition", place / "graph", "--parts", 1, "--out", tmp_path / "part", "--fit-on", "train")
+    words = ["fit", "--out", tmp_path / "run", *SMALL, "--json"]
+    answer = lrgi(*words, tmp_path / "part", "--fit-on", "all")
+    assert "fit_on of a graph in parts must be what it was cut for, 'train', got 'all'" in answer.err
+    record = lrgi(*words, tmp_path / "part").json["run"]
+    whole = open_graph(place / "graph")
+    assert (record["fit_on"], record["protocol"]) == ("train", "inductive")
+    assert (record["graph"]["nodes"], record["fitted_graph"]["nodes"]) == (
+        whole.num_nodes,
+        int((whole.split == 1).sum()),
+    )
+    assert record["graph"]["checksum"] == open_run(place / "run").record["graph"]["checksum"]

@@ -125,7 +125,7 @@ def test_what_cannot_be_is_one_sentence(graph, tmp_path):
     place = tmp_path / "parts"
     save_partition(graph, owners_by_range(graph, 2), place)
     with pytest.raises(
-        InputError, match="a graph in 2 parts must be fitted by 2 processes, got 3; start as many"
+        InputError, match="a graph in 2 parts must be taken by 2 processes, got 3; start as many"
     ):
         open_part(place, 0, 3)
     with pytest.raises(

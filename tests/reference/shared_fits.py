@@ -201,3 +201,24 @@ def wait_for(path: Path, seconds: float = 60) -> None:
     while not path.exists():
         assert time.monotonic() < end, f"{path.name} did not appear in {seconds} s"
         time.sleep(0.02)
+
+
+def command_that_dies(world: World, words: list[str], rank: int) -> tuple[int, str]:
+    """`lrgi embed`, whose process `rank` dies when it would put its first shard in place."""
+    import os
+    import signal
+
+    from lrgi.interop import export_files
+
+    placed = export_files._placed
+
+    def dying(beside: Path, path: Path) -> Any:
+        if os.environ["RANK"] == str(rank):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return placed(beside, path)
+
+    export_files._placed = dying
+    try:
+        return command(world, words, None)
+    finally:
+        export_files._placed = placed

@@ -8,15 +8,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from lrgi.cli.console import Console
 from lrgi.cli.flags import examples, number
 from lrgi.cli.graphs import fingerprint, load_graph_for
+from lrgi.cli.launch import add_launch, launched, load_shared
 from lrgi.cli.progress import duration
+from lrgi.distributed.collectives import World
+from lrgi.errors import InputError
+from lrgi.graph.fingerprint import sizes
+from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
+from lrgi.graph.partition import is_partition, names_in
 from lrgi.interop.export import DTYPES, KINDS, ExportPlan, export_embedding
 from lrgi.interop.export_work import check_export_place
 from lrgi.outputs import VIEWS
-from lrgi.training.run import open_run
+from lrgi.training.run import Run, open_run
 
 DESCRIPTION = """Write the embeddings of a graph's nodes: of any graph with the feature columns
 of the fitted one. What was made from tables gets the treatment of the fit.
@@ -30,6 +39,7 @@ EXAMPLE = examples("""
     lrgi embed runs/mine mine --out emb
     lrgi embed runs/mine mine --out emb --layers all --format npy
     lrgi embed runs/mine later --out later-emb --dtype float16
+    torchrun --nproc-per-node=2 -m lrgi embed runs/mine mine-parts --out emb
 """)
 
 
@@ -53,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="nodes in a file of Parquet (default: as many as make 256 MB)",
     )
     add_layers(parser)
+    add_launch(parser)
     parser.add_argument(
         "--training-subgraph",
         action="store_true",
@@ -78,12 +89,16 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Embed, and say how to read it."""
+    with launched(arguments, console) as world:
+        return _run(arguments, console, world)
+
+
+def _run(arguments: argparse.Namespace, console: Console, world: World) -> dict[str, Any]:
     out = Path(arguments.out)
-    check_export_place(out, arguments.overwrite)
+    if world.alone:  # of several, process 0 looks when all are there
+        check_export_place(out, arguments.overwrite)
     done = open_run(arguments.run)
-    graph, nodes = load_graph_for(done.encoder, arguments.graph, console), None
-    if arguments.training_subgraph:
-        graph, nodes = training_subgraph(graph, "train" if done.fit_on == "all" else done.fit_on)
+    graph, ids, nodes = _graph_for(done, arguments, console, world)
     source = fingerprint(arguments.graph)
     about = {
         "run": str(arguments.run),
@@ -93,17 +108,20 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     plan = ExportPlan(
         arguments.layers,
         arguments.view,
-        arguments.format or ("npy" if graph.ids is None else "parquet"),
+        arguments.format or ("npy" if ids is None else "parquet"),
         arguments.dtype,
         arguments.shard_rows,
     )
-    console.note(f"embedding {graph.num_nodes:,} nodes, {graph.num_edges:,} edges")
+    facts = sizes(graph)
+    console.note(f"embedding {facts['nodes']:,} nodes, {facts['edges']:,} edges")
     begun = time.perf_counter()
     manifest = export_embedding(
         done.encoder, graph, out, plan,
-        source=source, nodes=nodes, about=about, overwrite=arguments.overwrite,
+        source=source, ids=ids, nodes=nodes, about=about, overwrite=arguments.overwrite,
         tell=console.note,
     )  # fmt: skip
+    if world.rank > 0:
+        return {}
     seconds = time.perf_counter() - begun
     chosen = ", ".join(map(str, manifest["layers"]))
     console.say(
@@ -118,7 +136,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     }
     console.say(f"\nIn Python:\n  {reading[plan.kind]}")
     if plan.kind != "word2vec":
-        some = "ID" if graph.ids is None else shlex.quote(str(graph.ids[0]))
+        some = "ID" if ids is None else shlex.quote(str(ids[0]))
         console.next_steps([(f"neighbors {out} --id {some}", "list the nodes most like one of them")])
     return {
         "command": "embed",
@@ -126,3 +144,22 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "embedding": manifest,
     }
+
+
+Named = tuple[Graph, npt.NDArray[Any] | None, npt.NDArray[np.int64] | None]
+
+
+def _graph_for(done: Run, arguments: argparse.Namespace, console: Console, world: World) -> Named:
+    """The graph to embed, or this process's part of it; the nodes' ids; their places in a larger graph."""
+    if is_partition(arguments.graph):
+        if arguments.training_subgraph:
+            raise InputError(
+                "--training-subgraph must come with a whole graph, got one in parts, which are of the nodes "
+                "that they were cut for; drop it"
+            )
+        return load_shared(arguments.graph, world), *names_in(arguments.graph)
+    graph = load_graph_for(done.encoder, arguments.graph, console)
+    if not arguments.training_subgraph:
+        return graph, graph.ids, None
+    graph, nodes = training_subgraph(graph, "train" if done.fit_on == "all" else done.fit_on)
+    return graph, graph.ids, nodes

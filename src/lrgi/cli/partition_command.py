@@ -9,6 +9,7 @@ from lrgi.cli.console import Console
 from lrgi.cli.flags import examples, number
 from lrgi.cli.graphs import load_graph
 from lrgi.errors import InputError
+from lrgi.graph.fingerprint import described
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import owners_by_range
 from lrgi.graph.partition import save_partition
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Cut, and say what each part holds."""
     whole = load_graph(arguments.graph)
     fit_on = resolve_fit_on(FitPlan(fit_on=arguments.fit_on), whole)
-    graph, _ = training_subgraph(whole, fit_on)
+    graph, nodes = training_subgraph(whole, fit_on)
     if arguments.parts > graph.num_nodes:
         raise InputError(
             f"--parts must be at most the number of nodes, {graph.num_nodes}, got {arguments.parts}; lower it"
@@ -74,7 +75,10 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         graph,
         cut(graph, arguments.parts),
         arguments.out,
-        about={"by": arguments.by, "fit_on": fit_on},
+        fit_on=fit_on,
+        of=described(whole),
+        nodes=None if fit_on == "all" else nodes,
+        about={"by": arguments.by},
         overwrite=arguments.overwrite,
     )
     console.say(_in_words(manifest, arguments.out))

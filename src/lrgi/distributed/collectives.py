@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -20,6 +20,8 @@ from torch import Tensor
 from lrgi.errors import WorldError
 
 TIMEOUT_SECONDS = 60.0  # of silence, after which a process gives the others up
+
+_REFUSED = "refused"
 
 
 class World:
@@ -60,6 +62,19 @@ class World:
         heard = said if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
         self.repeat(heard)
         return heard.numpy().tobytes().decode()
+
+    def led(self, begin: Callable[[], str]) -> str:
+        """What `begin` returns in process 0, in all processes; where it raises, WorldError in the others."""
+        if self.rank == 0:
+            try:
+                said = begin()
+            except BaseException:
+                self.told(_REFUSED)
+                raise
+            return self.told(f" {said}")[1:]
+        if (heard := self.told("")) == _REFUSED:
+            raise refusal()
+        return heard[1:]
 
 
 class ProcessGroup(World):
@@ -122,6 +137,11 @@ class ProcessGroup(World):
         with _one_sentence():
             yield
         self.waited += time.perf_counter() - begun
+
+
+def refusal() -> WorldError:
+    """For the others, where process 0 does not begin."""
+    return WorldError("process 0 must begin, got a refusal; see what it says")
 
 
 ALONE = World()

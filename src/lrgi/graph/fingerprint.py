@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
+from lrgi.graph.part import Part
 
 _WHOLE = 64 << 20  # bytes of an array that is read whole
 _PIECES, _PIECE = 1024, 16 << 10  # of a larger one: this many pieces of this many bytes, evenly spread
@@ -24,6 +25,24 @@ def fingerprint(graph: Graph) -> str:
     for array in (graph.indptr, graph.indices, *features, graph.labels, graph.split, graph.offsets):
         _add(digest, array)
     return digest.hexdigest()
+
+
+def described(graph: Graph) -> dict[str, Any]:
+    """What a record says of a graph: its sizes, and a checksum; of a part, of the graph that was cut."""
+    if isinstance(graph, Part) and graph.of:
+        return dict(graph.of)
+    return {**sizes(graph), "checksum": fingerprint(graph)}
+
+
+def sizes(graph: Graph) -> dict[str, Any]:
+    """Its name and sizes; of a part, those of the whole graph."""
+    return {
+        "name": graph.name,
+        "nodes": graph.whole_nodes if isinstance(graph, Part) else graph.num_nodes,
+        "edges": graph.whole_edges if isinstance(graph, Part) else graph.num_edges,
+        "graphs": len(graph.whole_offsets) - 1 if isinstance(graph, Part) else graph.num_graphs,
+        "columns": graph.num_features,
+    }
 
 
 def _add(digest: Any, array: npt.NDArray[Any] | None) -> None:

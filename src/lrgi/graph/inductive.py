@@ -12,6 +12,7 @@ from lrgi.errors import InputError
 from lrgi.graph.edges import index_dtype
 from lrgi.graph.features import DenseTable, SparseTable, Table, row_chunks, row_positions
 from lrgi.graph.graph import Graph
+from lrgi.graph.part import Part
 from lrgi.graph.split import TRAIN, VALIDATION
 
 _PARTS = {"train": (TRAIN,), "train+validation": (TRAIN, VALIDATION)}
@@ -20,9 +21,9 @@ _PARTS = {"train": (TRAIN,), "train+validation": (TRAIN, VALIDATION)}
 def training_subgraph(graph: Graph, fit_on: str = "train") -> tuple[Graph, npt.NDArray[np.int64]]:
     """The graph an encoder may see: induced by the nodes of `fit_on`, and their ids in the whole graph.
 
-    `fit_on` is "train", "train+validation" or "all"; "all" gives the graph itself.
+    `fit_on` is "train", "train+validation" or "all"; "all" gives the graph itself. A part holds nothing else.
     """
-    if fit_on == "all":
+    if fit_on == "all" or (isinstance(graph, Part) and graph.fit_on == fit_on):
         return graph, np.arange(graph.num_nodes, dtype=np.int64)
     if fit_on not in _PARTS:
         raise InputError(f"fit_on must be 'train', 'train+validation' or 'all', got {fit_on!r}; choose one")

@@ -7,6 +7,7 @@ nodes are numbered anew, those it owns first, then each ring; rows keep the orde
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ class Part(Graph):
     complete   nodes 0..complete have their whole row: those owned, and the first ring
     owners     int32 [n - owned]: the part that owns each of the others
     in_whole   int64 [n + 1], a running sum of the nodes' degrees in the whole graph
+    fit_on     which nodes of the graph that was cut are in the parts at all; those are the whole graph here
+    of         what a record says of the graph that was cut (`fingerprint.described`)
     """
 
     names: npt.NDArray[np.integer[Any]] = field(default_factory=lambda: _NONE)
@@ -40,6 +43,8 @@ class Part(Graph):
     whole_edges: int = 0
     number: int = 0  # from 0
     parts: int = 1
+    fit_on: str = "all"
+    of: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def degree_indptr(self) -> npt.NDArray[np.int64]:
@@ -61,8 +66,15 @@ class Cost(NamedTuple):
     edges: int
 
 
-def cut_part(graph: Graph, owners: npt.NDArray[np.int32], number: int) -> Part:
-    """Part `number` of a graph whose node i belongs to part owners[i]."""
+def cut_part(
+    graph: Graph,
+    owners: npt.NDArray[np.int32],
+    number: int,
+    *,
+    fit_on: str = "all",
+    of: Mapping[str, Any] | None = None,
+) -> Part:
+    """Part `number` of a graph whose node i belongs to part owners[i]; for `fit_on` and `of` see Part."""
     own = np.flatnonzero(owners == number)
     if len(own) == 0:
         raise InputError(
@@ -96,6 +108,9 @@ def cut_part(graph: Graph, owners: npt.NDArray[np.int32], number: int) -> Part:
         whole_edges=graph.num_edges,
         number=number,
         parts=int(owners.max()) + 1,
+        encoding=graph.encoding,
+        fit_on=fit_on,
+        of=dict(of or {}),
     )
 
 

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from lrgi.directory import new_directory, write_json
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, open_array, require_dtype, verify_array, write_array
+from lrgi.graph.encoding import Encoding
 from lrgi.graph.features import DenseTable, SparseTable
+from lrgi.graph.fingerprint import described
 from lrgi.graph.graph import Graph
 from lrgi.graph.part import Part, cost_of, cut_edges, cut_part
 
@@ -42,18 +46,35 @@ def save_partition(
     owners: npt.NDArray[Any],
     path: str | os.PathLike[str],
     *,
-    about: dict[str, Any] | None = None,
+    fit_on: str = "all",
+    of: Mapping[str, Any] | None = None,
+    nodes: npt.NDArray[np.int64] | None = None,
+    about: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Cut a graph and write all parts, or none; the manifest that is returned says what each holds."""
+    """Cut a graph and write all parts, or none; the manifest that is returned says what each holds.
+
+    Where it is the training subgraph of another graph, `fit_on` says of which nodes, `nodes` which ones
+    they are there, and `of` what is on record of that graph. `about` is kept in the manifest.
+    """
     final, parts = Path(path), int(owners.max()) + 1
     if final.exists() and not (overwrite and is_partition(final)) and any(final.iterdir()):
         raise InputError(
             f"the place for a partition must be free, got {final}, which holds something; "
             "choose another path, or pass --overwrite if it is a partition"
         )
+    of = described(graph) if of is None else of
     with new_directory(final) as fresh:
-        described = [_write_part(cut_part(graph, owners, number), fresh) for number in range(parts)]
+        entries = [
+            _write_part(cut_part(graph, owners, number, fit_on=fit_on, of=of), fresh)
+            for number in range(parts)
+        ]
+        named = {"ids": graph.ids, "nodes": nodes}
+        arrays = {
+            key: write_array(fresh / f"{key}.npy", array).to_json()
+            for key, array in named.items()
+            if array is not None
+        }
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -63,8 +84,12 @@ def save_partition(
             "graphs": graph.num_graphs,
             "columns": graph.num_features,
             "cut_edges": cut_edges(graph, owners),
+            "fit_on": fit_on,
+            "of": dict(of),
+            "encoding": None if graph.encoding is None else graph.encoding.to_json(),
             **(about or {}),
-            "parts": described,
+            "arrays": arrays,
+            "parts": entries,
         }
         write_json(fresh / MANIFEST, manifest)
     return manifest
@@ -81,6 +106,13 @@ def read_partition(path: str | os.PathLike[str]) -> dict[str, Any]:
     return _versioned(directory / MANIFEST)
 
 
+def names_in(path: str | os.PathLike[str]) -> tuple[npt.NDArray[Any] | None, npt.NDArray[np.int64] | None]:
+    """The user's ids of all nodes, and their places in the graph that was cut; None where there are none."""
+    directory, given = Path(path), read_partition(path).get("arrays", {})
+    found = {key: open_array(directory, ArrayEntry.from_json(given[key], key)) for key in given}
+    return found.get("ids"), found.get("nodes")
+
+
 def is_partition(path: str | os.PathLike[str]) -> bool:
     """Whether there is a directory whose manifest says that it is a graph in parts."""
     try:
@@ -93,11 +125,11 @@ def is_partition(path: str | os.PathLike[str]) -> bool:
 def open_part(path: str | os.PathLike[str], number: int, parts: int, *, verify: bool = False) -> Part:
     """One part, mapped; InputError where the graph was not cut into `parts` parts."""
     manifest = read_partition(path)
-    described = manifest.get("parts")
-    if not isinstance(described, list) or len(described) != parts:
-        found = len(described) if isinstance(described, list) else 0
+    entries = manifest.get("parts")
+    if not isinstance(entries, list) or len(entries) != parts:
+        found = len(entries) if isinstance(entries, list) else 0
         raise InputError(
-            f"a graph in {found} parts must be fitted by {found} processes, got {parts}; "
+            f"a graph in {found} parts must be taken by {found} processes, got {parts}; "
             "start as many, or cut it again with `lrgi partition`"
         )
     directory = Path(path) / _directory_of(number)
@@ -115,7 +147,7 @@ def open_part(path: str | os.PathLike[str], number: int, parts: int, *, verify: 
             arrays[key] = open_array(directory, entry)
             if verify:
                 verify_array(directory, entry)
-        part = _part(own, arrays)
+        part = _part(manifest, own, arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(
             f"part {number} of {path} must be whole, got {type(error).__name__}: {error}; cut the graph again"
@@ -128,7 +160,8 @@ def open_part(path: str | os.PathLike[str], number: int, parts: int, *, verify: 
     return part
 
 
-def _part(own: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Part:
+def _part(manifest: dict[str, Any], own: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Part:
+    encoding = manifest.get("encoding")
     if "features" in arrays:
         features: DenseTable | SparseTable = DenseTable(arrays["features"])
     else:
@@ -141,6 +174,9 @@ def _part(own: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Part:
         name=str(own["name"]),
         **{key: arrays[key] for key in ("names", "owners", "in_whole", "whole_offsets")},
         **{key: int(own[key]) for key in _COUNTS},
+        encoding=None if encoding is None else Encoding.from_json(encoding),
+        fit_on=str(manifest.get("fit_on", "all")),
+        of=dict(manifest.get("of", {})),
     )
 
 

@@ -15,6 +15,9 @@ from lrgi.graph.features import DenseTable
 from lrgi.graph.part import Part
 from lrgi.graph.sinks import LOG, PREAMBLE, FileSink, MemorySink, Range, Rows, preamble
 
+_COLLECTED = 1 << 16  # rows that each process sends at once
+_HALTS = 16  # of a layer's embedding, where nobody takes over another one's ranges
+
 
 class GatheredSink(MemorySink):
     """In memory, without a shared folder: each process makes some of the ranges and sends them to all."""
@@ -27,7 +30,7 @@ class GatheredSink(MemorySink):
     def missing(self, ranges: Iterable[Range]) -> Iterator[Range]:
         """This process's."""
         self._shares = shares_of(list(ranges), self._world.size)
-        yield from self._shares[self._world.rank]
+        yield from _keeping_pace(self._shares[self._world.rank], self._world)
 
     def table(self) -> DenseTable:
         """With what the others made."""
@@ -51,7 +54,8 @@ class HaloSink(MemorySink):
     def missing(self, ranges: Iterable[Range]) -> Iterator[Range]:
         """Those of the nodes that are owned."""
         owned = self._part.owned
-        yield from ((start, min(stop, owned)) for start, stop in ranges if start < owned)
+        own = [(start, min(stop, owned)) for start, stop in ranges if start < owned]
+        yield from _keeping_pace(own, self._world)
 
     def table(self) -> DenseTable:
         """With the rows of neighbours, and of theirs."""
@@ -172,6 +176,38 @@ def fill_halo(array: Rows, part: Part, world: World) -> None:
     got = world.exchange([torch.from_numpy(array[places]) for places in given], [len(w) for w in wanted])
     for places, rows in zip(wanted, got, strict=True):
         array[places] = rows.numpy()
+
+
+def collect_rows(own: Rows, part: Part, world: World, out: Rows | None) -> None:
+    """Process 0 gets the rows of all nodes into `out` [nodes of the whole graph, D], some at a time.
+
+    `own` [owned, D] are this process's; `out` is process 0's alone.
+    """
+    owned = torch.zeros(world.size, dtype=torch.int64)
+    owned[world.rank] = part.owned
+    world.add_up(owned)
+    names = np.asarray(part.names[: part.owned]).astype(np.int64)
+    for start in range(0, int(owned.max()), _COLLECTED):
+        counts = (owned - start).clamp(0, _COLLECTED).tolist()
+        mine = slice(start, start + _COLLECTED)
+        expected = counts if world.rank == 0 else [0] * world.size
+        whose = world.exchange(_to_first(torch.from_numpy(np.array(names[mine])), world), expected)
+        rows = world.exchange(_to_first(torch.from_numpy(np.array(own[mine])), world), expected)
+        if out is not None:
+            for places, values in zip(whose, rows, strict=True):
+                out[places.numpy()] = values.numpy()
+
+
+def _to_first(rows: torch.Tensor, world: World) -> list[torch.Tensor]:
+    """Something for process 0, and nothing for the others."""
+    return [rows if to == 0 else rows[:0] for to in range(world.size)]
+
+
+def _keeping_pace(ranges: list[Range], world: World) -> Iterator[Range]:
+    """The ranges; now and then all wait for the slowest, so that no one's silence is as long as a layer."""
+    for i in range(_HALTS):
+        yield from ranges[len(ranges) * i // _HALTS : len(ranges) * (i + 1) // _HALTS]
+        world.wait()
 
 
 def _counts(wanted: list[np.ndarray], world: World) -> list[int]:

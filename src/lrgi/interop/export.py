@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrgi.encoder import Encoder, embed_layer
+from lrgi.distributed.collectives import present
+from lrgi.encoder import Encoder
 from lrgi.errors import InputError
 from lrgi.graph.features import Table
+from lrgi.graph.fingerprint import sizes
 from lrgi.graph.graph import Graph
-from lrgi.graph.sinks import FileSink
+from lrgi.graph.part import Part
+from lrgi.graph.shared_sinks import sees_what_others_write
 from lrgi.interop.export_files import WRITERS, Vectors, check_words
+from lrgi.interop.export_tables import PartTables, Tables
 from lrgi.interop.export_work import Work
-from lrgi.layers.propagate import PropagateLayer
 from lrgi.outputs import FORMAT, VERSION, VIEWS, Layers, chosen_layers
 from lrgi.training.tables import digest_of
 
@@ -56,6 +59,7 @@ def export_embedding(
     plan: ExportPlan,
     *,
     source: str = "",
+    ids: npt.NDArray[Any] | None = None,
     nodes: npt.NDArray[np.int64] | None = None,
     about: dict[str, Any] | None = None,
     overwrite: bool = False,
@@ -63,25 +67,40 @@ def export_embedding(
 ) -> dict[str, Any]:
     """Embed a graph into a directory and return its manifest; an interrupted export of the same goes on.
 
-    `source` is a digest of the graph's files, so that a changed graph is not taken for the same one. `nodes`
-    says which nodes of a larger graph these are; `about` is kept in the manifest. Memory does not grow with
-    the graph. Raises InputError before anything is written where the place holds something else.
+    `source` is a digest of the graph's files, so that a changed graph is not taken for the same one. `ids`
+    are those of a graph in parts, which knows none; `nodes` says which nodes of a larger graph these are;
+    `about` is kept in the manifest. Memory does not grow with the graph. Several processes share the work:
+    of a whole graph any of them makes any range and any shard, in a folder that all see; of a graph in parts
+    each embeds its own, and process 0 writes. Process 0 returns the manifest, the others nothing.
+    Raises InputError before anything is written where the place holds something else.
     """
     encoder.check_columns(graph)
-    plan = replace(plan, layers=chosen_layers(plan.layers, len(encoder.layers)))
+    layers = chosen_layers(plan.layers, len(encoder.layers))
+    plan = replace(plan, layers=layers)
+    ids, facts = graph.ids if ids is None else ids, sizes(graph)
     if plan.kind == "word2vec":
-        check_words(graph)
-    final = Path(path)
-    work = Work.begin(final, _identity(encoder, graph, plan, source), overwrite, tell)
-    tables = _Tables(encoder, graph, plan, work).columns()
-    files = WRITERS[plan.kind](Vectors(graph, nodes, tables, plan.dtype, plan.shard_rows), work)
+        check_words(ids)
+    final, world, parts = Path(path), present(), isinstance(graph, Part)
+    work = Work.begin(final, _identity(encoder, facts, plan, source), overwrite, tell, together=not parts)
+    if not world.alone and not parts and not sees_what_others_write(work.state, world):
+        raise InputError(
+            f"the place for an embedding by several processes must be a folder that all see, got {path}; "
+            "choose one that they share, or start it as one process"
+        )
+    tables = _tables(encoder, graph, layers, plan.view, work)
+    world.wait()
+    if world.rank > 0 and (parts or plan.kind != "parquet"):
+        return {}
+    files = WRITERS[plan.kind](Vectors(facts["nodes"], ids, nodes, tables, plan.dtype, plan.shard_rows), work)
+    if world.rank > 0:
+        return {}
     manifest = {
         "format": FORMAT,
         "version": 1 if plan.kind == "npy" else VERSION,
         "graph": graph.name,
-        "nodes": graph.num_nodes,
+        "nodes": facts["nodes"],
         "columns": sum(table.shape[1] for table in tables),
-        "layers": list(plan.layers),  # type: ignore[arg-type]
+        "layers": list(layers),
         "view": plan.view,
         "kind": plan.kind,
         "dtype": plan.dtype,
@@ -93,55 +112,17 @@ def export_embedding(
     return manifest
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """The layers' outputs as files, each made once."""
-
-    encoder: Encoder
-    graph: Graph
-    plan: ExportPlan
-    work: Work
-
-    def columns(self) -> list[Table]:
-        """The tables whose rows, side by side, are the embedding."""
-        numbers: tuple[int, ...] = self.plan.layers  # type: ignore[assignment]
-        at: dict[int, Table] = {}
-        table: Table = self.graph.features
-        finished = [n for n in range(1, max(numbers) + 1) if f"U_{n}" in self.work.done]
-        for number in range(max(numbers) + 1):
-            if number > 0 and (number in numbers or number >= max(finished, default=1)):
-                table = self._layer(number, table)
-            if number in numbers:
-                at[number] = table
-            if number > 1 and number - 1 not in numbers:  # nothing needs it any more
-                (self.work.state / f"U_{number - 1}.npy").unlink(missing_ok=True)
-        both = {"u": [at], "v": [], "both": [at]}[self.plan.view]
-        if self.plan.view != "u":
-            both.append({number: self._mean(number, u) for number, u in at.items()})
-        return [tables[number] for number in numbers for tables in both]
-
-    def _layer(self, number: int, table: Table) -> Table:
-        layer, name = self.encoder.layers[number - 1], f"U_{number}"
-        if name not in self.work.done:
-            self.work.tell(f"layer {number} of all nodes")
-        sink = self._sink(name, layer.out_dim, digest_of(layer))
-        made = embed_layer(layer, self.graph, table, sink)
-        self.work.mark(name, {"rows": self.graph.num_nodes})
-        return made
-
-    def _mean(self, number: int, table: Table) -> Table:
-        name, width = f"V_{number}", table.shape[1]
-        return embed_layer(PropagateLayer(width, width), self.graph, table, self._sink(name, width, name))
-
-    def _sink(self, name: str, width: int, of: str) -> FileSink:
-        """Ranges that are there already are checked, and made again where they are damaged."""
-        return FileSink(self.work.state / f"{name}.npy", (self.graph.num_nodes, width), of, mapped=True)
+def _tables(encoder: Encoder, graph: Graph, layers: tuple[int, ...], view: str, work: Work) -> list[Table]:
+    """Whose rows, side by side, are the embedding."""
+    if isinstance(graph, Part):
+        return PartTables(encoder, graph, layers, view, work).columns()
+    return Tables(encoder, graph, layers, view, work).columns()
 
 
-def _identity(encoder: Encoder, graph: Graph, plan: ExportPlan, source: str) -> dict[str, Any]:
+def _identity(encoder: Encoder, facts: dict[str, Any], plan: ExportPlan, source: str) -> dict[str, Any]:
     """What an export is of, so that only the same is gone on with."""
     return {
         "encoder": [digest_of(layer) for layer in encoder.layers],
-        "graph": [graph.name, graph.num_nodes, graph.num_edges, graph.num_features, source],
+        "graph": [*(facts[key] for key in ("name", "nodes", "edges", "columns")), source],
         **asdict(plan),
     }

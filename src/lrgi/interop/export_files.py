@@ -15,7 +15,6 @@ from lrgi.directory import flush_directory
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, ArrayWriter, FileEntry, describe_array, open_array, write_array
 from lrgi.graph.features import DenseTable, Table
-from lrgi.graph.graph import Graph
 from lrgi.interop.export_work import Work
 from lrgi.outputs import SHARDS, open_embedding, read_manifest
 
@@ -27,7 +26,8 @@ _TEXT_ROWS = 1 << 13
 class Vectors:
     """What is to be written: the rows of all tables side by side, and whose they are."""
 
-    graph: Graph
+    count: int  # of the nodes
+    named: npt.NDArray[Any] | None  # the user's own ids
     nodes: npt.NDArray[np.int64] | None  # places in a larger graph
     tables: list[Table]
     dtype: str
@@ -41,8 +41,7 @@ class Vectors:
     def ranges(self, most: int = 0) -> list[tuple[int, int]]:
         """Of the rows of every shard."""
         step = self.shard_rows or most or max(1, _SHARD_BYTES // (self.width * np.dtype(self.dtype).itemsize))
-        count = self.graph.num_nodes
-        return [(start, min(start + step, count)) for start in range(0, count, step)]
+        return [(start, min(start + step, self.count)) for start in range(0, self.count, step)]
 
     def rows(self, start: int, stop: int) -> npt.NDArray[Any]:
         """In the type asked for; InputError for numbers that float16 cannot say."""
@@ -59,8 +58,8 @@ class Vectors:
 
     def ids(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The user's own ids, else places in the graph."""
-        if self.graph.ids is not None:
-            return np.asarray(self.graph.ids[start:stop])
+        if self.named is not None:
+            return np.asarray(self.named[start:stop])
         return np.arange(start, stop) if self.nodes is None else self.nodes[start:stop]
 
 
@@ -79,20 +78,19 @@ def _write_parquet(vectors: Vectors, work: Work) -> dict[str, Any]:
             "--format npy"
         ) from None
     kind = pa.list_(pa.from_numpy_dtype(np.dtype(vectors.dtype)), vectors.width)
-    shards, ranges, folder = [], vectors.ranges(), work.directory / SHARDS
-    for at, (start, stop) in enumerate(ranges):
-        name = f"part-{at:05d}.parquet"
-        if name not in work.done:
-            flat = pa.array(vectors.rows(start, stop).reshape(-1))
-            lists = pa.FixedSizeListArray.from_arrays(flat, type=kind)
-            table = pa.table({"id": pa.array(vectors.ids(start, stop)), "embedding": lists})
-            folder.mkdir(exist_ok=True)
-            beside = folder / f".{name}.part"
-            pq.write_table(table, beside, compression="zstd")
-            work.mark(name, {**asdict(_placed(beside, folder / name)), "rows": stop - start})
-            work.tell(f"shard {at + 1} of {len(ranges)}")
-        shards.append(work.done[name])
-    return {"shards": shards}
+    ranges, folder = vectors.ranges(), work.directory / SHARDS
+    names = [f"part-{at:05d}.parquet" for at in range(len(ranges))]
+    for at, name in work.unmade(names):
+        start, stop = ranges[at]
+        flat = pa.array(vectors.rows(start, stop).reshape(-1))
+        lists = pa.FixedSizeListArray.from_arrays(flat, type=kind)
+        table = pa.table({"id": pa.array(vectors.ids(start, stop)), "embedding": lists})
+        folder.mkdir(exist_ok=True)
+        beside = folder / f".{name}.{work.world.rank}.part"
+        pq.write_table(table, beside, compression="zstd")
+        work.mark(name, {**asdict(_placed(beside, folder / name)), "rows": stop - start})
+        work.tell(f"shard {at + 1} of {len(ranges)}")
+    return {"shards": work.entries(names)}
 
 
 def _write_npy(vectors: Vectors, work: Work) -> dict[str, Any]:
@@ -110,9 +108,9 @@ def _write_npy(vectors: Vectors, work: Work) -> dict[str, Any]:
             writer.discard()
         beside.replace(path)
         flush_directory(work.directory)
-        work.mark(name, {"rows": vectors.graph.num_nodes})
+        work.mark(name, {"rows": vectors.count})
     entries = {"embeddings": describe_array(path)}
-    for key, array in (("ids", vectors.graph.ids), ("nodes", vectors.nodes)):
+    for key, array in (("ids", vectors.named), ("nodes", vectors.nodes)):
         if array is not None:
             entries[key] = write_array(work.directory / f"{key}.npy", array)
     return {"arrays": {key: entry.to_json() for key, entry in entries.items()}}
@@ -131,7 +129,7 @@ def _write_text(vectors: Vectors, work: Work) -> dict[str, Any]:
             file.truncate(begun["bytes"])
             file.seek(begun["bytes"])
             if not begun["rows"]:
-                file.write(f"{vectors.graph.num_nodes} {vectors.width}\n".encode())
+                file.write(f"{vectors.count} {vectors.width}\n".encode())
             for start, stop in vectors.ranges(_TEXT_ROWS):
                 if stop <= begun["rows"]:
                     continue
@@ -164,12 +162,12 @@ def _placed(beside: Path, path: Path) -> FileEntry:
     return FileEntry.of(path)
 
 
-def check_words(graph: Graph) -> None:
+def check_words(ids: npt.NDArray[Any] | None) -> None:
     """Raise InputError for ids that cannot be words of word2vec text."""
-    if graph.ids is None or graph.ids.dtype.kind != "U":
+    if ids is None or ids.dtype.kind != "U":
         return
-    for start in range(0, graph.num_nodes, 1 << 20):
-        for name in graph.ids[start : start + (1 << 20)].tolist():
+    for start in range(0, len(ids), 1 << 20):
+        for name in ids[start : start + (1 << 20)].tolist():
             if not name or name.split() != [name]:
                 raise InputError(
                     f"ids in word2vec text must have no spaces, got {name!r}; pass --format parquet or npy"

@@ -1,19 +1,23 @@
 """The directory of an export under way: what it is of, what is finished, and the last step.
 
 It holds `export.json` (what it is of, and what is finished), `state/` (the layers' tables) and finished parts
-under their names; then the manifest is written, and the first two are gone.
+under their names; then the manifest is written, and the first two are gone. Several processes that see the
+directory share the work: process 0 keeps `export.json`, and any of them makes any shard, and says so in a
+file of its own, `state/SHARD.RANK.json`. A shard that two of them make is the same twice.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from lrgi.directory import flush_directory, write_json, write_sealed
+from lrgi.distributed.collectives import ALONE, World, present
 from lrgi.errors import InputError
 from lrgi.outputs import INDEX, MANIFEST, SHARDS, is_embedding_directory
 
@@ -39,14 +43,35 @@ class Work:
     identity: dict[str, Any]
     done: dict[str, dict[str, Any]]  # name -> entry, of tables and shards
     tell: Callable[[str], None]
+    world: World = ALONE  # the processes that share it
 
     @classmethod
     def begin(
+        cls,
+        final: Path,
+        identity: dict[str, Any],
+        overwrite: bool,
+        tell: Callable[[str], None],
+        *,
+        together: bool = True,
+    ) -> Work:
+        """Begin, or go on with what is there of the same; InputError where the place holds something else.
+
+        Of several processes, process 0 decides; not `together`, it does everything that is to be done here.
+        """
+        world, identity = present(), json.loads(json.dumps(identity))
+
+        def begin() -> str:
+            return json.dumps(cls._begin(final, identity, overwrite, tell).done)
+
+        done = json.loads(world.led(begin))
+        return cls(final, identity, done, tell, world if together else ALONE)
+
+    @classmethod
+    def _begin(
         cls, final: Path, identity: dict[str, Any], overwrite: bool, tell: Callable[[str], None]
     ) -> Work:
-        """Begin, or go on with what is there of the same; InputError where the place holds something else."""
         check_export_place(final, overwrite)
-        identity = json.loads(json.dumps(identity))
         found = _read_progress(final)
         if found is not None and found["of"] != identity and not overwrite:
             first = next(key for key in identity if found["of"].get(key) != identity[key])
@@ -56,8 +81,10 @@ class Work:
                 "or pass --overwrite"
             )
         if found is not None and found["of"] == identity:
-            tell(f"going on with the export in {final}: {len(found['done'])} parts are there")
-            return cls(final, identity, found["done"], tell)
+            work = cls(final, identity, found["done"], tell)
+            work.done |= work._noted()
+            tell(f"going on with the export in {final}: {len(work.done)} parts are there")
+            return work
         final.mkdir(parents=True, exist_ok=True)
         _clear(final)
         work = cls(final, identity, {}, tell)
@@ -72,13 +99,46 @@ class Work:
     def mark(self, name: str, entry: dict[str, Any]) -> None:
         """Something is finished: on the disk, under its name."""
         self.done[name] = entry
-        self._keep()
+        if not self.world.alone:
+            self.state.mkdir(exist_ok=True)
+            write_json(self.state / f"{name}.{self.world.rank}.json", entry)
+        if self.world.rank == 0:
+            self._keep()
+
+    def unmade(self, names: list[str]) -> Iterator[tuple[int, str]]:
+        """(place, name) of what is still to be made, by this process: its share, then what others left."""
+        world, places = self.world, range(len(names))
+        borders = [len(names) * i // world.size for i in range(world.size + 1)]
+        shares = [places[a:b] for a, b in pairwise(borders)]
+        others = (shares[(world.rank + i) % world.size] for i in range(1, world.size))
+        for at in chain(shares[world.rank], *(reversed(share) for share in others)):
+            if names[at] not in self.done and not self._notes(names[at]):
+                yield at, names[at]
+
+    def entries(self, names: list[str]) -> list[dict[str, Any]]:
+        """Of all of these, when every process is through with them; for process 0, the others get nothing."""
+        self.world.wait()
+        if self.world.rank > 0:
+            return []
+        self.done |= self._noted()
+        return [self.done[name] for name in names]
+
+    def _notes(self, name: str) -> list[Path]:
+        return [] if self.world.alone else list(self.state.glob(f"{name}.*.json"))
+
+    def _noted(self) -> dict[str, dict[str, Any]]:
+        found = {}
+        for note in self.state.glob("*.json"):
+            found[note.name.rsplit(".", 2)[0]] = json.loads(note.read_text(encoding="utf-8"))
+        return found
 
     def finish(self, manifest: dict[str, Any]) -> None:
         """The manifest, then nothing is left of the work."""
         write_sealed(self.directory / MANIFEST, manifest)
         (self.directory / PROGRESS).unlink()
         shutil.rmtree(self.state, ignore_errors=True)
+        for left in (self.directory / SHARDS).glob(".*.part"):  # of a process that was killed
+            left.unlink(missing_ok=True)
         flush_directory(self.directory)
 
     def _keep(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from lrgi.errors import InputError
 from lrgi.graph.graph import Graph
 from lrgi.graph.part import Part
 from lrgi.graph.split import TRAIN
@@ -14,6 +15,13 @@ from lrgi.training.plan import FitPlan
 
 def resolve_fit_on(plan: FitPlan, graph: Graph) -> str:
     """The plan's `fit_on` without "auto": whole graphs are held out where a split holds some out."""
+    if isinstance(graph, Part):
+        if plan.fit_on not in ("auto", graph.fit_on):
+            raise InputError(
+                f"fit_on of a graph in parts must be what it was cut for, {graph.fit_on!r}, "
+                f"got {plan.fit_on!r}; drop it, or cut the graph again with `lrgi partition --fit-on`"
+            )
+        return graph.fit_on
     if plan.fit_on != "auto":
         return plan.fit_on
     held_out = graph.num_graphs > 1 and graph.split is not None and bool((graph.split == TRAIN).any())

@@ -25,10 +25,9 @@ from lrgi.directory import SEAL, check_seal, checksum, locked, write_sealed
 from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.fingerprint import fingerprint
+from lrgi.graph.fingerprint import described, sizes
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
-from lrgi.graph.part import Part
 from lrgi.training.alarm import CollapseAlarm
 from lrgi.training.begin import Beginning
 from lrgi.training.checkpoint import STATE, Checkpoint
@@ -254,24 +253,14 @@ def _new_record(graph: Graph, seen: Graph, plan: FitPlan, fit_on: str, command: 
         "plan": plan.to_mapping(),
         "fit_on": fit_on,
         "protocol": protocol_of(fit_on),
-        "graph": {**_sizes(graph), "checksum": fingerprint(graph)},
-        "fitted_graph": _sizes(seen),
+        "graph": described(graph),
+        "fitted_graph": sizes(seen),
         "versions": versions(),
         "hardware": hardware(),
         "started": _now(),
         "finished": None,
         "seconds": None,
         "layers": [],
-    }
-
-
-def _sizes(graph: Graph) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "nodes": graph.whole_nodes if isinstance(graph, Part) else graph.num_nodes,
-        "edges": graph.whole_edges if isinstance(graph, Part) else graph.num_edges,
-        "graphs": graph.num_graphs,
-        "columns": graph.num_features,
     }
 
 

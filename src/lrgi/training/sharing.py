@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from lrgi.distributed.collectives import World
+from lrgi.distributed.collectives import World, refusal
 from lrgi.encoder import Encoder
-from lrgi.errors import InputError, WorldError
+from lrgi.errors import InputError
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
@@ -62,7 +62,7 @@ def follow(world: World, graph: Graph, plan: FitPlan, fit: Fit) -> None:
     with stopping_gently() as stop:
         word = world.told("")
         if word == _REFUSED:
-            raise WorldError("process 0 must begin, got a refusal; see what it says")
+            raise refusal()
         if word == _NOTHING_TO_DO:
             return
         seen, _ = training_subgraph(graph, resolve_fit_on(plan, graph))
