@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from lrgi.card import CARD
 from lrgi.directory import write_sealed
 from lrgi.encoder import CONFIG, WEIGHTS, Encoder
 from lrgi.errors import FormatError, InputError
@@ -42,7 +43,7 @@ def test_saved_and_loaded_embeds_the_same_bits(graph, tmp_path, kind):
     loaded = Encoder.load(tmp_path / "e")
     assert np.array_equal(loaded.embed(graph).array, encoder.embed(graph).array)
     assert loaded.extra == {"note": "ö"}
-    assert sorted(p.name for p in (tmp_path / "e").iterdir()) == [CONFIG, WEIGHTS]
+    assert sorted(p.name for p in (tmp_path / "e").iterdir()) == [CARD, CONFIG, WEIGHTS]
 
 
 @pytest.mark.parametrize("kind", ["gat", "sage", "gcn"])

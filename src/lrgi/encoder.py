@@ -1,7 +1,8 @@
 """Fitted layers: applying them to graphs, writing them down and reading them back.
 
-An encoder on disk is a directory: `config.json` (format, versions, what each layer is) and
-`model.safetensors` (its weights). Nothing is unpickled.
+An encoder on disk is a directory as the Hugging Face hub lays out a model: `config.json` (format, versions,
+what each layer is, what is known of the fit), `model.safetensors` (its weights) and `README.md` (card.py).
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from lrgi.card import CARD, WORDING, card_text, missing_line
 from lrgi.compute.allocator import empty_table, release_freed_memory
 from lrgi.compute.threads import lanes
 from lrgi.directory import check_seal, checksum, new_directory, write_file, write_sealed
@@ -94,7 +96,11 @@ class Encoder:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the directory; what is there must be an encoder or nothing."""
         final = Path(path)
-        if final.exists() and any(final.iterdir() if final.is_dir() else [final]) and not _is_encoder(final):
+        if (
+            final.exists()
+            and any(final.iterdir() if final.is_dir() else [final])
+            and not is_encoder_directory(final)
+        ):
             raise InputError(
                 f"the place for an encoder must be free, got {final}, which holds something else; "
                 "choose another path"
@@ -105,6 +111,7 @@ class Encoder:
             "columns": self.num_features,
             "layers": [_describe(layer) for layer in self.layers],
             "extra": self.extra,
+            "card": WORDING,
         }
         weights = {
             f"{i}.{name}": value.detach().contiguous()
@@ -114,6 +121,7 @@ class Encoder:
         with new_directory(final) as fresh:
             write_file(fresh / WEIGHTS, save(weights))
             write_sealed(fresh / CONFIG, config | {"weights": checksum(fresh / WEIGHTS)})
+            write_file(fresh / CARD, card_text(config))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Encoder:
@@ -221,16 +229,17 @@ def _describe(layer: GraphLayer) -> dict[str, Any]:
     }
 
 
-def _is_encoder(directory: Path) -> bool:
+def is_encoder_directory(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a directory whose config says that it is an encoder, of whatever version."""
     try:
-        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("format") == FORMAT
 
 
 def _read_config(directory: Path) -> dict[str, Any]:
-    if not _is_encoder(directory):
+    if not is_encoder_directory(directory):
         raise FormatError(
             f"an encoder must be a directory with a {CONFIG} of format {FORMAT!r}, got {directory}, "
             "which is something else; make one with `lrgi fit`"
@@ -246,7 +255,23 @@ def _read_config(directory: Path) -> dict[str, Any]:
 
 
 def verify_encoder(path: str | os.PathLike[str]) -> None:
-    """Read a whole encoder directory: FormatError where a byte is not as it was written."""
+    """Read a whole encoder directory: FormatError where a byte is not as it was written, or the card says
+    something else than the config."""
     directory = Path(path)
     Encoder.load(directory)
     check_seal(directory / CONFIG, required=True)
+    config = _read_config(directory)
+    if config.get("card") == WORDING:  # else of an lrgi that wrote none, or in other words
+        _check_card(directory / CARD, config)
+
+
+def _check_card(path: Path, config: dict[str, Any]) -> None:
+    """What was written in it must still stand; whoever shares the encoder may add to it."""
+    try:
+        lost = missing_line(config, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        lost = "---"
+    if lost is not None:
+        raise FormatError(
+            f"{path} must say what {CONFIG} says, got no line {lost!r}; put it back, or take it from a copy"
+        )

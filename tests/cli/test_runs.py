@@ -1,10 +1,13 @@
 """`lrgi grow`, `lrgi verify`, and runs that are taken up, on the command line."""
 
+import json
 import re
 import shutil
 
 import pytest
 
+from lrgi.card import card_text
+from lrgi.encoder import Encoder
 from lrgi.training.run import open_run
 from reference.tiny import SMALL
 
@@ -60,3 +63,38 @@ def test_a_run_that_is_killed_is_taken_up_and_says_so(lrgi, place, tmp_path, mon
     assert answer.code == 0
     assert "run goes on after layer 2" in answer.err
     assert answer.json["run"]["status"] == "finished"
+
+
+def test_the_encoders_card_has_the_runs_own_table(lrgi, place, tmp_path):
+    table = json.loads((place / "run" / "table.json").read_text())
+    card = (place / "run" / "encoder" / "README.md").read_text()
+    assert Encoder.load(place / "run" / "encoder").extra["table"] == table
+    for row in table["rows"]:
+        assert f"| {row['name']} | {row['validation_mean']:.4f} | {row['test_mean']:.4f} |" in card
+    assert f"      value: {table['rows'][-1]['test_mean']:.4f}\n" in card
+    held = (place / "held" / "encoder" / "README.md").read_text()
+    assert "Nothing was probed: it was not asked for." in held
+    assert "model-index" not in held
+    shutil.copytree(place / "run", tmp_path / "run")
+    lrgi("grow", tmp_path / "run")
+    grown = (tmp_path / "run" / "encoder" / "README.md").read_text()
+    assert "| LRGI after layer 3 |" in grown
+    assert grown == card_text(json.loads((tmp_path / "run" / "encoder" / "config.json").read_text()))
+
+
+def test_a_shared_encoder_stands_for_its_run(lrgi, place, tmp_path):
+    shutil.copytree(place / "run" / "encoder", tmp_path / "shared")
+    for given, out in ((place / "run", "a"), (tmp_path / "shared", "b")):
+        assert lrgi("embed", given, place / "graph", "--out", tmp_path / out).code == 0
+    assert (tmp_path / "a" / "embeddings.npy").read_bytes() == (
+        tmp_path / "b" / "embeddings.npy"
+    ).read_bytes()
+    words = (place / "graph", "--seeds", "0", "--epochs", "5", "--json")
+    probed = [
+        lrgi("probe", given, *words).json["test_mean"] for given in (place / "run", tmp_path / "shared")
+    ]
+    assert probed[0] == probed[1]
+    assert "is an encoder, and every byte" in lrgi("verify", tmp_path / "shared").out
+    answer = lrgi("embed", tmp_path, place / "graph", "--out", tmp_path / "c")
+    assert (answer.code, answer.out) == (2, "")
+    assert "a run must be a directory with a run.json" in answer.err

@@ -131,7 +131,7 @@ def test_another_graph_is_treated_as_the_fitted_one(lrgi, tables):
         ),
         (
             ["--edges", "e.csv", "--out", "g", "--like", "x"],
-            "--like must name a graph directory or a run, got x",
+            "--like must name a graph directory, a run or an encoder, got x",
         ),
         (
             ["--edges", "none.csv", "--out", "g"],

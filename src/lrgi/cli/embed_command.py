@@ -25,7 +25,7 @@ from lrgi.graph.partition import is_partition, names_in
 from lrgi.interop.export import DTYPES, KINDS, ExportPlan, export_embedding
 from lrgi.interop.export_work import check_export_place
 from lrgi.outputs import VIEWS
-from lrgi.training.run import Run, open_run
+from lrgi.training.run import Run, open_fitted
 
 DESCRIPTION = """Write the embeddings of a graph's nodes: of any graph with the feature columns
 of the fitted one. What was made from tables gets the treatment of the fit.
@@ -45,7 +45,9 @@ EXAMPLE = examples("""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The run, the graph, where to, and which layers."""
-    parser.add_argument("run", metavar="RUN", help="a run directory of `lrgi fit`")
+    parser.add_argument(
+        "run", metavar="RUN", help="a run directory of `lrgi fit`, or an encoder that was shared"
+    )
     parser.add_argument("graph", metavar="GRAPH", help="a graph directory, or a .npz file")
     parser.add_argument("--out", metavar="EMB", required=True, help="the embedding directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace an embedding that is there")
@@ -97,7 +99,7 @@ def _run(arguments: argparse.Namespace, console: Console, world: World) -> dict[
     out = Path(arguments.out)
     if world.alone:  # of several, process 0 looks when all are there
         check_export_place(out, arguments.overwrite)
-    done = open_run(arguments.run)
+    done = open_fitted(arguments.run)
     graph, ids, nodes = _graph_for(done, arguments, console, world)
     source = fingerprint(arguments.graph)
     about = {

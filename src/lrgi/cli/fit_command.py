@@ -34,6 +34,7 @@ from lrgi.training.run import (
     check_place,
     fit_run,
     is_run_directory,
+    keep_scores,
     read_record,
     seal_run,
 )
@@ -234,9 +235,11 @@ def fit_seconds(done: Run) -> list[float]:
 
 
 def keep_table(directory: Path, table: Comparison) -> None:
-    """The final table beside the run, for machines and for people."""
-    write_json(directory / f"{TABLE}.json", json.loads(json.dumps(table.to_json())))
+    """The final table beside the run, for machines and for people, and in the encoder's card."""
+    shown = json.loads(json.dumps(table.to_json()))
+    write_json(directory / f"{TABLE}.json", shown)
     write_file(directory / f"{TABLE}.txt", table.text() + "\n")
+    keep_scores(directory, shown)
     seal_run(directory, read_record(directory))
 
 

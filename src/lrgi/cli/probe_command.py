@@ -17,7 +17,7 @@ from lrgi.outputs import chosen_layers, embed_layers
 from lrgi.probe.evaluation import Views, probe_table
 from lrgi.probe.linear import ProbePlan, ProbeResult
 from lrgi.report.tables import pairs
-from lrgi.training.run import Run, open_run
+from lrgi.training.run import Run, open_fitted
 
 DESCRIPTION = """Score a run's embeddings of a graph: a linear classifier is trained on them, the
 encoder stays as it is.
@@ -40,7 +40,9 @@ GROUPS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The run, the graph, which layers, and every setting of the probe."""
-    parser.add_argument("run", metavar="RUN", help="a run directory of `lrgi fit`")
+    parser.add_argument(
+        "run", metavar="RUN", help="a run directory of `lrgi fit`, or an encoder that was shared"
+    )
     parser.add_argument("graph", metavar="GRAPH", help="a graph directory with labels, or a .npz file")
     add_layers(parser)
     parser.add_argument(
@@ -55,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Embed, probe, and say what was measured and how."""
     plan = ProbePlan(**given_settings(arguments, ProbePlan))
-    done, graph = open_run(arguments.run), load_graph(arguments.graph)
+    done, graph = open_fitted(arguments.run), load_graph(arguments.graph)
     layers = chosen_layers(arguments.layers, len(done.encoder.layers))
     views = Views.of(graph, _fit_on(arguments.protocol, done))
     if views.metric is None:

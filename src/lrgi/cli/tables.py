@@ -10,6 +10,7 @@ import torch
 
 from lrgi.cli.console import Console
 from lrgi.cli.flags import UsageError, add_settings, given_settings
+from lrgi.encoder import is_encoder_directory
 from lrgi.errors import InputError
 from lrgi.graph.encoding import Encoding
 from lrgi.graph.store import is_graph_directory, open_graph
@@ -17,7 +18,7 @@ from lrgi.interop.tables.plan import TablePlan
 from lrgi.interop.tables.read import Imported, Wishes, import_tables
 from lrgi.report.tables import pairs
 from lrgi.structural import in_words as made_in_words
-from lrgi.training.run import is_run_directory, open_run
+from lrgi.training.run import is_run_directory, open_fitted
 
 GROUPS = {
     "columns of tables": ("src", "dst", "id", "label", "split_column", "ignore", "category", "categories"),
@@ -33,7 +34,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--like",
         metavar="PATH",
-        help="a graph or run whose columns these nodes have: their features get the same treatment",
+        help="a graph, run or encoder whose columns these nodes have: their features get the same treatment",
     )
     group.add_argument(
         "--memory", metavar="SIZE", default="2GB", help="of the engine that joins and sorts (default 2GB)"
@@ -70,11 +71,13 @@ def encoding_at(path: str) -> Encoding:
     """The encoding of a graph directory, or of the graph that a run was fitted on."""
     if is_graph_directory(path):
         encoding = open_graph(path).encoding
-    elif is_run_directory(path):
-        given = open_run(path).encoder.extra.get("encoding")
+    elif is_run_directory(path) or is_encoder_directory(path):
+        given = open_fitted(path).encoder.extra.get("encoding")
         encoding = None if given is None else Encoding.from_json(given)
     else:
-        raise InputError(f"--like must name a graph directory or a run, got {path}; check the path")
+        raise InputError(
+            f"--like must name a graph directory, a run or an encoder, got {path}; check the path"
+        )
     if encoding is None:
         raise InputError(
             f"--like must name what was made from tables, got {path}, which was not; import it from tables"

@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         raise FormatError(
             f"{path} must be as it was written, got {len(problems)} problems, the last one: {problems[-1]}"
         )
-    console.say(f"{path} is a {kind}, and every byte of it is as it was written.")
+    article = "an" if kind[0] == "e" else "a"
+    console.say(f"{path} is {article} {kind}, and every byte of it is as it was written.")
     return {"command": "verify", "path": str(path), "kind": kind, "whole": True}
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from lrgi.compute.machine import hardware, versions
 from lrgi.directory import SEAL, check_seal, checksum, locked, write_sealed
 from lrgi.distributed.collectives import present
-from lrgi.encoder import Encoder
+from lrgi.encoder import Encoder, is_encoder_directory
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.fingerprint import described, sizes
 from lrgi.graph.graph import Graph
@@ -110,7 +110,7 @@ def fit_run(
         with _recording(final, record or wanted, *how) as (writer, keeper):
             encoder = fit(seen, plan, Journal(writer, *listeners, alarm, keeper=keeper))
             writer.record |= {"processes": present().size, "sent_bytes": present().sent}
-            about = ("method", "plan", "fit_on", "graph", "versions")
+            about = ("method", "plan", "fit_on", "graph", "fitted_graph", "versions", "alarms")
             encoder.extra = {key: writer.record[key] for key in about}
             if seen.encoding is not None:
                 encoder.extra["encoding"] = seen.encoding.to_json()
@@ -165,6 +165,22 @@ def check_place(final: Path) -> None:
     raise InputError(
         f"the place for a run must be free, got {final}, which holds something else; choose another path"
     )
+
+
+def keep_scores(final: Path, table: Mapping[str, Any]) -> None:
+    """The final table, JSON, into the encoder of a finished run: its card shows it."""
+    encoder = Encoder.load(final / ENCODER)
+    encoder.extra["table"] = dict(table)
+    encoder.save(final / ENCODER)
+
+
+def open_fitted(path: str | os.PathLike[str]) -> Run:
+    """A finished run, or an encoder that somebody shared; FormatError for anything else."""
+    directory = Path(path)
+    if is_run_directory(directory) or not is_encoder_directory(directory):
+        return open_run(directory)
+    encoder = Encoder.load(directory)
+    return Run(directory, {"fit_on": encoder.extra.get("fit_on", "all")}, encoder)
 
 
 def seal_run(final: Path, record: dict[str, Any]) -> None:
