@@ -30,10 +30,11 @@ from lrgi.compute.threads import lanes
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
 from lrgi.graph.synthetic import products_training
-from lrgi.layers.aggregate import neighbour_mean
+from lrgi.layers.aggregate import targets_and_mean
 from lrgi.layers.gat import GATLayer
 from lrgi.layers.rows import Rows
-from lrgi.objective.infomax import Weights, infomax_terms
+from lrgi.objective.infomax import Weights
+from lrgi.objective.joint import joint_terms
 from lrgi.objective.predictors import NetworkPredictors
 from lrgi.sampling.block import Block
 from lrgi.sampling.sample import Batches, Sampling
@@ -93,8 +94,8 @@ class Ours:
     def loss(self, block: Block) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=self.s.bf16):
             local = self.layer(Rows.of(self.table, block), block.hop(1))
-            u, v = local[: block.num_targets], neighbour_mean(local, block.hop(0))
-            return infomax_terms(u, v, *self.predictors(u, v)).total(Weights(*self.s.weights))
+            u, v = targets_and_mean(local, block.hop(0))
+            return joint_terms(u, v, self.predictors).total(Weights(*self.s.weights))
 
 
 class Blocks:

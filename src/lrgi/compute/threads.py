@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
@@ -76,6 +76,11 @@ def run_tasks(task: Callable[[int], None], tasks: int) -> None:
         wait(running)  # never leave while a task still writes
     for future in running:
         future.result()
+
+
+def run_each(tasks: Sequence[Callable[[], None]]) -> None:
+    """Call every one of them, spread over the lanes; they need nothing of each other."""
+    run_tasks(lambda i: tasks[i](), len(tasks))
 
 
 @contextmanager

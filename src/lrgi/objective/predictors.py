@@ -6,19 +6,17 @@ The paper's are networks. Most of a step's arithmetic is theirs; the closed form
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lrgi.compute.products import add_up, bf16_products, linear, precision_of
-from lrgi.compute.threads import run_tasks
+from lrgi.compute.threads import run_each
 from lrgi.layers.rows import frozen
-from lrgi.objective import _kernels
-
-_MOST_BLOCKS, _LEAST_UNITS = 4, 32  # of a network's hidden units: enough tasks for eight lanes
+from lrgi.objective.networks import Pass
 
 
 class NetworkPredictors(nn.Module):
@@ -33,9 +31,14 @@ class NetworkPredictors(nn.Module):
         """(u predicted from v, v predicted from u)."""
         if u.device.type != "cpu":
             return self.u_from_v(v), self.v_from_u(u)
-        parameters = (*self.u_from_v.parameters(), *self.v_from_u.parameters())
-        both: tuple[Tensor, Tensor] = _Networks.apply(precision_of(bf16_products("cpu")), v, u, *parameters)  # type: ignore[no-untyped-call]
+        both: tuple[Tensor, Tensor] = _Networks.apply(
+            precision_of(bf16_products("cpu")), v, u, *self.weights()
+        )  # type: ignore[no-untyped-call]
         return both
+
+    def weights(self) -> tuple[nn.Parameter, ...]:
+        """Of the network that reads v, and of that which reads u: W_in, b_in, W_out, b_out each."""
+        return (*self.u_from_v.parameters(), *self.v_from_u.parameters())
 
 
 class ClosedPredictors(nn.Module):
@@ -85,57 +88,26 @@ class _Network(nn.Module):
 
 
 class _Networks(torch.autograd.Function):
-    """Both networks at once: a task takes a block of one network's hidden units all the way through, or back.
-
-    Most of a step's arithmetic is here. Layer by layer it would stop at a barrier eight times, and cut by
-    rows every task would add up a weight gradient of its own.
-    """
+    """(v, u) through the networks that read them."""
 
     @staticmethod
     def forward(ctx: Any, precision: int, *given: Tensor) -> tuple[Tensor, ...]:
-        inputs = [x.detach().contiguous() for x in given[:2]]
-        arrays = [frozen(x) for x in inputs]
-        weights = [[frozen(w) for w in given[at : at + 4]] for at in (2, 6)]
-        jobs = _jobs(len(given[3]))
-        parts = inputs[0].new_empty(len(jobs), *inputs[0].shape)
-        hidden = [inputs[0].new_empty(len(inputs[0]), b - a) for _, (a, b) in jobs]
-
-        def task(i: int) -> None:
-            network, units = jobs[i]
-            own = tuple(weights[network][:3])
-            _kernels.network_forward(
-                arrays[network], own, units, hidden[i].numpy(), parts[i].numpy(), precision
-            )
-
-        run_tasks(task, len(jobs))
-        ctx.save_for_backward(*inputs, *given[2:])
-        ctx.hidden, ctx.precision = hidden, precision
-        return tuple(add_up(parts[network::2]) + given[at].detach() for network, at in ((0, 5), (1, 9)))
+        networks = Pass([frozen(x.contiguous()) for x in given[:2]], by_network(given[2:]), precision)
+        run_each(networks.forward())
+        ctx.save_for_backward(*given)
+        ctx.networks = networks
+        outputs = (torch.from_numpy(parts) for parts in networks.parts)
+        return tuple(add_up(out) + given[at].detach() for out, at in zip(outputs, (5, 9), strict=True))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        saved, outer = ctx.saved_tensors, [grad.contiguous() for grad in grads]
-        arrays, d_out = [frozen(x) for x in saved[:2]], [frozen(grad) for grad in outer]
-        weights = [(frozen(saved[at]), frozen(saved[at + 2])) for at in (2, 6)]
-        d_weights = [[torch.empty_like(w) for w in saved[at : at + 3]] for at in (2, 6)]
-        written = [tuple(d.numpy() for d in network) for network in d_weights]
-        jobs = _jobs(len(saved[3]))
-        parts = saved[0].new_empty(len(jobs), *saved[0].shape)
-
-        def task(i: int) -> None:
-            network, units = jobs[i]
-            both = (arrays[network], frozen(ctx.hidden[i]))
-            part, own = parts[i].numpy(), weights[network]
-            _kernels.network_backward(both, d_out[network], own, units, written[network], part, ctx.precision)
-
-        run_tasks(task, len(jobs))
-        d_inputs = (add_up(parts[network::2]) for network in (0, 1))
-        return None, *d_inputs, *(d for i in (0, 1) for d in (*d_weights[i], outer[i].sum(0)))
+        networks, _ = ctx.networks, ctx.saved_tensors  # which says so if a weight was changed meanwhile
+        run_each(networks.backward([frozen(grad.contiguous()) for grad in grads]))
+        d_inputs = (add_up(torch.from_numpy(parts)) for parts in networks.parts)
+        return None, *d_inputs, *(torch.from_numpy(d) for own in networks.d_weights for d in own)
 
 
-def _jobs(hidden: int) -> list[tuple[int, tuple[int, int]]]:
-    """(network, a block of its hidden units): the two networks in turn, equal blocks."""
-    blocks = max(1, min(_MOST_BLOCKS, hidden // _LEAST_UNITS))
-    borders = [hidden * i // blocks for i in range(blocks + 1)]
-    return [(network, span) for span in pairwise(borders) for network in (0, 1)]
+def by_network(parameters: tuple[Tensor, ...]) -> list[list[np.ndarray]]:
+    """Four arrays for each of the two networks."""
+    return [[frozen(w.contiguous()) for w in parameters[at : at + 4]] for at in (0, 4)]

@@ -14,7 +14,7 @@ from lrgi.layers.aggregate import neighbour_mean, targets_and_mean
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.rows import Rows
 from lrgi.layers.stack import Stack
-from lrgi.objective.infomax import infomax_terms
+from lrgi.objective.joint import joint_terms
 from lrgi.objective.predictors import ClosedPredictors, NetworkPredictors, Predictors
 from lrgi.objective.shared import shared_terms
 from lrgi.objective.terms import LossTerms
@@ -57,7 +57,7 @@ class Infomax(Objective):
         u, v = views(encoder, table, block)
         if not self.world.alone:
             return shared_terms(u, v, self.predictors, block.batch_targets, self.world)
-        return infomax_terms(u, v, *self.predictors(u, v))
+        return joint_terms(u, v, self.predictors)
 
 
 def new_predictors(plan: FitPlan, number: int, width: int) -> Predictors:
