@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from lrgi.compute._bf16_kernels import amx_allowed
 from lrgi.compute._product_kernels import ROUNDED, TILED, tiled_product
 from lrgi.compute._tile_kernels import LANES
-from lrgi.compute.products import product_into
+from lrgi.compute.products import bf16_instructions, product_into
 
 SIZES = [
     (1, 1, 1),
@@ -68,8 +67,8 @@ def test_nan_and_infinity_come_through():
 @pytest.mark.parametrize("precision", [ROUNDED, TILED])
 def test_bf16_is_the_product_of_rounded_operands(size, transposed, precision):
     """numpy in float64 on operands that torch rounded; ties, infinity and NaN are rounded alike."""
-    if precision == TILED and not amx_allowed():
-        pytest.skip("this processor, or its system, has no AMX")
+    if precision == TILED and not bf16_instructions():
+        pytest.skip("this processor, or its system, has no instructions for bf16")
     m, k, n = size
     random = torch.Generator().manual_seed(0)
     a, b, before = (torch.randn(s, generator=random) for s in ((m, k), (k, n), (m, n)))
@@ -85,8 +84,8 @@ def test_bf16_is_the_product_of_rounded_operands(size, transposed, precision):
 
 @pytest.mark.parametrize("precision", [ROUNDED, TILED])
 def test_bf16_keeps_nan_and_what_lies_beyond(precision):
-    if precision == TILED and not amx_allowed():
-        pytest.skip("this processor, or its system, has no AMX")
+    if precision == TILED and not bf16_instructions():
+        pytest.skip("this processor, or its system, has no instructions for bf16")
     a, b = np.ones((5, 40), "f4"), np.ones((40, 3), "f4")
     a[1, 2], a[2, 0], out = np.nan, np.inf, np.full((9, 7), 5.0, "f4")
     tiled_product(a, (0, 40, 1), b, (0, 3, 1), (5, 40, 3), out, (2 * 7 + 1, 7), (False, precision))

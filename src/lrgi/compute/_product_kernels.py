@@ -1,8 +1,7 @@
 """Products of matrices within larger arrays, by register tiles of packed panels.
 
-Operands are copied into panels first: what a tile reads next then lies next to what it read, whatever
-the strides were, and rows that lie a power of two apart do not fall on the same few places of a cache.
-Sums run over k in order, _DEPTH terms at a time, so the bits do not depend on where rows are cut.
+Operands are copied into panels first (`_panel_kernels.py`). Sums run over k in order, _DEPTH terms at a
+time, so the bits do not depend on where rows are cut.
 Slow twins: tests/compute/test_tile_kernels.py.
 """
 
@@ -14,63 +13,23 @@ from numba.core import types
 from numba.extending import overload
 
 from lrgi.compute._bf16_kernels import HAS_AMX, amx_product
-from lrgi.compute._tile_kernels import LANES, add_rows, outer_add, put_rows, turn, zeros
+from lrgi.compute._pair_kernels import HAS_PAIRS, pair_product
+from lrgi.compute._panel_kernels import ROWS, WIDE, aligned, give, pack
+from lrgi.compute._tile_kernels import LANES, outer_add, zeros
 from lrgi.compute._vector_kernels import as_bf16, load, store
 
 FULL, ROUNDED, TILED = 0, 1, 2  # operands as they are; rounded to bf16; rounded and multiplied by AMX
 
-_ROWS = LANES // 2  # of a tile of LANES vectors, two in a row: half the registers of either kind of machine
-_WIDE = 2 * LANES  # columns of a tile
 _DEPTH = 128  # terms at once: their panel of b then fits the nearest cache
 _HEIGHT = 512  # rows of a that are packed at once: they stay in a core's own cache
-_FEW = 2 * _WIDE  # columns: with fewer, rows of a are read too seldom to be worth packing
-
-
-@numba.njit(inline="always")
-def _pack(a, at, steps, counts, panel, panel_at, one):
-    """panel[first + k * width + i] = a[at + i * steps[0] + k * steps[1]] for i < width; zeros beyond.
-
-    counts = (how many i there are, how many k), panel_at = (first, width of one vector or two).
-    """
-    number, terms = counts
-    first, width = panel_at
-    if steps[0] == 1:
-        for k in range(terms):
-            row = outer_add(zeros(a, 2), one, 0, 0, a, at + k * steps[1], min(number, width))
-            put_rows(row, panel, first + k * width, 0, width, 1)
-        return
-    for i in range(0, width, LANES):
-        for k in range(0, terms, LANES):
-            left = (number - i, terms - k)
-            turn(a, at + i * steps[0] + k, steps[0], left, panel, first + i + k * width, width)
-
-
-@numba.njit(inline="always")
-def aligned(count, like):
-    """An array that begins where a vector does: no load of its vectors crosses two lines of the cache."""
-    room = np.empty(count + LANES, like.dtype)
-    past = (room.ctypes.data // room.itemsize) % LANES
-    return room[(LANES - past) % LANES :][:count]
+_FEW = 2 * WIDE  # columns: with fewer, rows of a are read too seldom to be worth packing
 
 
 @numba.njit(inline="always")
 def _sweep(tile, a, a_at, panel, terms):
     for k in range(terms):
-        tile = outer_add(tile, a, a_at[0] + k * a_at[2], a_at[1], panel, k * _WIDE, _WIDE)
+        tile = outer_add(tile, a, a_at[0] + k * a_at[2], a_at[1], panel, k * WIDE, WIDE)
     return tile
-
-
-@numba.njit(inline="always")
-def _give(tile, out, offset, stride, left, rows, add):
-    if left >= _WIDE and rows >= _ROWS:  # constants: no masks are made
-        if add:
-            add_rows(tile, out, offset, stride, _WIDE, _ROWS)
-        else:
-            put_rows(tile, out, offset, stride, _WIDE, _ROWS)
-    elif add:
-        add_rows(tile, out, offset, stride, left, rows)
-    else:
-        put_rows(tile, out, offset, stride, left, rows)
 
 
 @numba.njit(inline="always")
@@ -79,12 +38,12 @@ def _round(values, count):
         store(as_bf16(load(values, i, LANES)), values, i, LANES)
 
 
-def _by_amx(a, a_at, b, b_at, shape, out, out_at, add):
-    """Whether AMX did it: compiled for float32 on processors that have it."""
+def _by_instructions(a, a_at, b, b_at, shape, out, out_at, add):
+    """Whether instructions for bf16 did it: compiled for float32 on processors that have them."""
 
 
-@overload(_by_amx)
-def _compile_by_amx(a, a_at, b, b_at, shape, out, out_at, add):
+@overload(_by_instructions)
+def _compile_by_instructions(a, a_at, b, b_at, shape, out, out_at, add):
     if HAS_AMX and a.dtype == types.float32:
 
         def by_amx(a, a_at, b, b_at, shape, out, out_at, add):
@@ -92,6 +51,13 @@ def _compile_by_amx(a, a_at, b, b_at, shape, out, out_at, add):
             return True
 
         return by_amx
+    if HAS_PAIRS and a.dtype == types.float32:
+
+        def by_pairs(a, a_at, b, b_at, shape, out, out_at, add):
+            pair_product(a, a_at, b, b_at, shape, out, out_at, add)
+            return True
+
+        return by_pairs
     return lambda a, a_at, b, b_at, shape, out, out_at, add: False
 
 
@@ -104,11 +70,11 @@ def tiled_product(a, a_at, b, b_at, shape, out, out_at, how):
     """
     m, terms, n = shape
     add, precision = how
-    if precision == TILED and _by_amx(a, a_at, b, b_at, shape, out, out_at, add):
+    if precision == TILED and _by_instructions(a, a_at, b, b_at, shape, out, out_at, add):
         return
     rounds = precision != FULL
     most = (min(terms, _DEPTH) + LANES - 1) // LANES * LANES
-    panel = aligned(most * _WIDE, a)
+    panel = aligned(most * WIDE, a)
     rows_ = aligned((min(m, _HEIGHT) + LANES) * most, a)
     one = np.ones(1, a.dtype)
     packs = n > _FEW or a_at[2] != 1 or rounds
@@ -116,24 +82,24 @@ def tiled_product(a, a_at, b, b_at, shape, out, out_at, how):
         depth, more = min(_DEPTH, terms - k), add or k > 0
         for top in range(0, m, _HEIGHT):
             height = min(_HEIGHT, m - top)
-            first = 0 if packs else height - height % _ROWS  # of those that are packed
+            first = 0 if packs else height - height % ROWS  # of those that are packed
             a_here = a_at[0] + top * a_at[1] + k * a_at[2]
             for r in range(first, height, LANES):
                 where = ((r - first) * most, LANES)
-                _pack(a, a_here + r * a_at[1], a_at[1:], (height - r, depth), rows_, where, one)
+                pack(a, a_here + r * a_at[1], a_at[1:], (height - r, depth), rows_, where, one)
             if rounds:
                 _round(rows_, (height + LANES - 1) // LANES * LANES * most)
-            for c in range(0, n, _WIDE):
+            for c in range(0, n, WIDE):
                 b_here = b_at[0] + k * b_at[1] + c * b_at[2]
-                _pack(b, b_here, (b_at[2], b_at[1]), (n - c, depth), panel, (0, _WIDE), one)
+                pack(b, b_here, (b_at[2], b_at[1]), (n - c, depth), panel, (0, WIDE), one)
                 if rounds:
-                    _round(panel, depth * _WIDE)
+                    _round(panel, depth * WIDE)
                 to = out_at[0] + top * out_at[1] + c
-                for r in range(0, first, _ROWS):
+                for r in range(0, first, ROWS):
                     tile = _sweep(zeros(a, LANES), a, (a_here + r * a_at[1], a_at[1], 1), panel, depth)
-                    _give(tile, out, to + r * out_at[1], out_at[1], n - c, _ROWS, more)
-                for r in range(first, height, _ROWS):
+                    give(tile, out, to + r * out_at[1], out_at[1], n - c, ROWS, more)
+                for r in range(first, height, ROWS):
                     part = r - first
                     from_ = (part // LANES * LANES * most + part % LANES, 1, LANES)
                     tile = _sweep(zeros(a, LANES), rows_, from_, panel, depth)
-                    _give(tile, out, to + r * out_at[1], out_at[1], n - c, height - r, more)
+                    give(tile, out, to + r * out_at[1], out_at[1], n - c, height - r, more)

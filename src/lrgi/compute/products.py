@@ -9,8 +9,8 @@ Each task takes its rows through product, addition and activation while they are
 and keeps its own partial sum for the weight's gradient (see `threads.py`).
 
 Under `torch.autocast(..., dtype=torch.bfloat16)` operands are rounded to bf16; all sums, outputs and
-gradients stay float32. Processors with AMX have instructions for it (`_bf16_kernels.py`); elsewhere
-the results are the same but for the order of sums, and no faster.
+gradients stay float32. Processors with AMX (`_bf16_kernels.py`) or AVX512-BF16 (`_pair_kernels.py`) have
+instructions for it; elsewhere the results are the same but for the order of sums, and no faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lrgi.compute._bf16_kernels import amx_allowed
+from lrgi.compute._bf16_kernels import HAS_AMX, amx_allowed
+from lrgi.compute._pair_kernels import HAS_PAIRS
 from lrgi.compute._product_kernels import FULL, ROUNDED, TILED, tiled_product
 from lrgi.compute.threads import row_tasks, run_tasks
 
@@ -60,7 +61,12 @@ def precision_of(bf16: bool) -> int:
     """How a kernel is to treat operands: rounded to bf16, by the processor's own instructions if it may."""
     if not bf16:
         return FULL
-    return TILED if amx_allowed() else ROUNDED
+    return TILED if bf16_instructions() else ROUNDED
+
+
+def bf16_instructions() -> bool:
+    """Whether kernels, which are compiled for the processor's best, may use its instructions for bf16."""
+    return amx_allowed() if HAS_AMX else HAS_PAIRS
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from lrgi.compute._product_kernels import FULL, aligned, tiled_product
+from lrgi.compute._panel_kernels import aligned
+from lrgi.compute._product_kernels import FULL, tiled_product
 from lrgi.compute._tile_kernels import LANES, add_rows, inner_add, outer_add, put_rows, put_sums, zeros
 from lrgi.compute._vector_kernels import (
     HEADS,
