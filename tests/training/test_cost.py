@@ -14,7 +14,14 @@ from lrgi.compute.memory import PeakWatch, available_disk, available_memory, res
 from lrgi.errors import InputError
 from lrgi.graph.synthetic import planted_communities
 from lrgi.training import cost
-from lrgi.training.cost import Needs, StepCost, measure_steps, needs_of, refuse_what_cannot_be
+from lrgi.training.cost import (
+    Needs,
+    StepCost,
+    measure_steps,
+    needs_of,
+    refuse_what_cannot_be,
+    with_measurement,
+)
 from lrgi.training.fit import fit_encoder
 from lrgi.training.plan import FitPlan
 from lrgi.training.resolve import planned_steps
@@ -103,11 +110,28 @@ def test_mapped_tables_are_not_counted():
     assert mapped.tables == 0
 
 
+def test_the_measurement_of_all_nodes_counts_where_it_takes_more():
+    whole = planted_communities(20_000, 40_000)
+    plan, small = FitPlan(width=512, layers=3), needs(tables=0, step=1, disk=1)
+    held = with_measurement(small, whole, plan, mapped=False)
+    assert held.tables == 2 * 4 * 512 * 20_000  # a layer's table, and the one before it
+    assert held.disk == small.disk
+    mapped = with_measurement(small, whole, plan, mapped=True)
+    assert mapped.tables == 0 and mapped.memory < held.memory
+    assert mapped.disk == 2 * 4 * 512 * 20_000
+    large = needs(tables=9 * GIB)
+    assert with_measurement(large, whole, plan, mapped=False) == large
+
+
 @pytest.mark.parametrize(
     ("plan", "found", "remedy"),
     [
         (SMALL, needs(), "leave the tables between the layers on disk with --memory-gib"),
-        (SMALL, needs(process=8 * GIB), "make it a directory with `lrgi import`"),
+        (
+            SMALL,
+            needs(process=8 * GIB),
+            "raise the bound: the libraries and the nodes that are fitted on take 8.00 GiB",
+        ),
         (FitPlan(batch_size=0), needs(tables=0, step=8 * GIB), "take sampled batches with --batch-size 512"),
         (FitPlan(neighbours=0), needs(tables=0, step=8 * GIB), "sample neighbours with --neighbours 10"),
         (FitPlan(), needs(tables=0, step=8 * GIB), "lower --batch-size to 128"),

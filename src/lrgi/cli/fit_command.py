@@ -218,7 +218,7 @@ def fit_with_progress(
         f"{seen.num_nodes:,} nodes, {seen.num_edges:,} edges, {seen.num_features:,} columns"
     )
     if not is_run_directory(path):  # one that is there goes on, or is finished
-        announce_needs(console, seen, plan, how.get("resources"), Path(path), method=method)
+        announce_needs(console, (graph, seen), plan, how.get("resources"), Path(path), method=method)
     steps = planned_steps(plan, seen) if fits != "nothing" else (0,) * plan.layers
     progress = Progress(console, steps[:1] if fits == "a stack" else steps)
     done = fit_run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,28 +10,33 @@ from lrgi.cli.console import Console
 from lrgi.cli.progress import duration
 from lrgi.compute.memory import available_disk, available_memory
 from lrgi.distributed.collectives import present
-from lrgi.encoder import Encoder
 from lrgi.graph.graph import Graph
 from lrgi.report.tables import pairs
-from lrgi.training.cost import Needs, gib, needs_of, refuse_what_cannot_be
-from lrgi.training.journal import Journal
+from lrgi.training.cost import Needs, gib, needs_of, refuse_what_cannot_be, with_measurement
 from lrgi.training.plan import FitPlan
 from lrgi.training.resources import Resources
 
-Fit = Callable[[Graph, FitPlan, Journal], Encoder]
-
 
 def measured_needs(
-    seen: Graph, plan: FitPlan, resources: Resources, method: str, fit: Fit, *, steps: int, seconds: float
+    graphs: tuple[Graph, Graph],
+    plan: FitPlan,
+    resources: Resources,
+    method: str,
+    *,
+    steps: int,
+    seconds: float,
 ) -> Needs | None:
-    """Of a fit on `seen`, the nodes it is fitted on; None for a method that fits nothing."""
+    """Of a fit on the second of the `graphs`, the nodes of the first that it is fitted on, and of the
+    measurement on the first at the end; None for a method that fits nothing."""
+    whole, seen = graphs
     fits = METHODS[method].fits
     if fits == "nothing":
         return None
-    return needs_of(
-        seen, plan, fit=fit, layerwise=fits == "layers", mapped=resources.mapped_tables,
-        steps=steps, seconds=seconds,
+    needs = needs_of(
+        seen, plan, fit=partial(fit_method, method), layerwise=fits == "layers",
+        mapped=resources.mapped_tables, steps=steps, seconds=seconds,
     )  # fmt: skip
+    return with_measurement(needs, whole, plan, resources.mapped_tables)
 
 
 def memory_bound(needs: Needs, resources: Resources) -> int | None:
@@ -49,13 +53,19 @@ def disk_bound(out: Path) -> int:
 
 
 def announce_needs(
-    console: Console, seen: Graph, plan: FitPlan, resources: Resources | None, out: Path, *, method: str
+    console: Console,
+    graphs: tuple[Graph, Graph],
+    plan: FitPlan,
+    resources: Resources | None,
+    out: Path,
+    *,
+    method: str,
 ) -> None:
     """Say what a fit is about to take; InputError where that is not there; one of many says nothing."""
     if not present().alone:
         return
-    resources, fit = resources or Resources(), partial(fit_method, method)
-    needs = measured_needs(seen, plan, resources, method, fit, steps=3, seconds=0.5)
+    resources = resources or Resources()
+    needs = measured_needs(graphs, plan, resources, method, steps=3, seconds=0.5)
     if needs is None:
         return
     console.note(

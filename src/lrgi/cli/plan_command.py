@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lrgi.baselines.methods import METHODS, fit_method, method_called
+from lrgi.baselines.methods import METHODS, method_called
 from lrgi.cli.console import Console
 from lrgi.cli.fit_command import GROUPS, plan_from
 from lrgi.cli.flags import add_settings, examples, given_settings
@@ -64,9 +63,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     graph = load_graph(arguments.graph)
     seen, _ = training_subgraph(graph, resolve_fit_on(plan, graph))
     console.note("measuring a few steps")
-    needs = measured_needs(
-        seen, plan, uses, arguments.method, partial(fit_method, arguments.method), steps=12, seconds=4.0
-    )
+    needs = measured_needs((graph, seen), plan, uses, arguments.method, steps=12, seconds=4.0)
     if needs is None:
         raise InputError(f"method must fit something, got {arguments.method!r}; there is nothing to plan")
     memory, disk = memory_bound(needs, uses), disk_bound(Path(arguments.out))

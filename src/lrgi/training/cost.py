@@ -210,6 +210,18 @@ def _moments(graph: Graph, plan: FitPlan, costs: list[StepCost], mapped: bool) -
         table = result
 
 
+def with_measurement(needs: Needs, whole: Graph, plan: FitPlan, mapped: bool) -> Needs:
+    """The same, with what is held while every layer is measured on all nodes at the end."""
+    widths = [plan.for_layer(number).width for number in range(1, plan.layers + 1)]
+    pairs = max(4 * whole.num_nodes * (a + b) for a, b in zip([0, *widths], widths, strict=False))
+    step = max(_embed_bytes(whole, plan.for_layer(number)) for number in range(1, plan.layers + 1))
+    disk = max(needs.disk, pairs + _scratch_bytes(whole, plan, max(widths))) if mapped else needs.disk
+    tables = 0 if mapped else pairs
+    if tables + step <= needs.tables + needs.step:
+        return replace(needs, disk=disk)
+    return replace(needs, tables=tables, step=step, disk=disk)
+
+
 def _embed_bytes(graph: Graph, own: FitPlan) -> int:
     """What nodes offer their neighbours, where it stays in memory, and a chunk of rows and edges."""
     offered = 4 * graph.num_nodes * (own.width + 2 * own.heads)
@@ -235,9 +247,13 @@ def _disk(graph: Graph, plan: FitPlan, steps: tuple[int, ...], layerwise: bool) 
     if not layerwise or plan.layers == 1:
         return written
     pairs = [4 * graph.num_nodes * (a + b) for a, b in zip([0, *widths], widths[:-1], strict=False)]
-    large = max(widths[:-1])
-    scratch = 4 * graph.num_nodes * (large + 2 * plan.heads)
-    return written + max(pairs) + (scratch if 4 * graph.num_nodes * large > SCRATCH_IN_MEMORY else 0)
+    return written + max(pairs) + _scratch_bytes(graph, plan, max(widths[:-1]))
+
+
+def _scratch_bytes(graph: Graph, plan: FitPlan, width: int) -> int:
+    """What nodes offer their neighbours, where it is too large for memory."""
+    large = 4 * graph.num_nodes * width > SCRATCH_IN_MEMORY
+    return 4 * graph.num_nodes * (width + 2 * plan.heads) if large else 0
 
 
 def _stand_in(rows: int, width: int) -> DenseTable:
@@ -301,7 +317,10 @@ def remedy(needs: Needs, plan: FitPlan, memory: int) -> str:
     if needs.tables and needs.process + needs.step <= memory:
         return "leave the tables between the layers on disk with --memory-gib"
     if needs.process > memory:
-        return "the graph is in memory: make it a directory with `lrgi import`, or fit on fewer nodes"
+        return (
+            f"raise the bound: the libraries and the nodes that are fitted on take {gib(needs.process)}, "
+            "less where the graph is a directory of `lrgi import`, which is mapped"
+        )
     room = (memory - needs.process - needs.tables) / max(needs.step, 1)
     if plan.batch_size == WHOLE:
         return "take sampled batches with --batch-size 512 --neighbours 10 --next-neighbours 5"
