@@ -14,7 +14,7 @@ help:
 	@echo "make demo      fit a 3-layer encoder on a generated graph and print one table"
 	@echo "make test      ruff, mypy and the whole test suite"
 	@echo "make lint      ruff and mypy alone"
-	@echo "make bench     seconds per step beside the machine's floor and the ordinary way"
+	@echo "make bench     every benchmark in its short form, and what got slower since the last record"
 	@echo "make tables    write the tables of docs/results.md again, from the records in results/"
 	@echo "make clean     remove $(VENV), caches and build outputs (runs are kept)"
 
@@ -46,11 +46,12 @@ lint: install
 	@$(BIN)/python -m mypy
 
 bench: install
-	@$(BIN)/python benchmarks/step.py
+	@$(BIN)/python benchmarks/short.py
 
 tables: install
 	@$(BIN)/lrgi reproduce --pages docs/results.md
 	@$(BIN)/lrgi reproduce --pages docs/scale.md
+	@$(BIN)/python benchmarks/page.py docs/benchmarks.md
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/lrgi.egg-info

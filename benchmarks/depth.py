@@ -1,65 +1,70 @@
 """Is depth free? Peak memory of a fit with 15 layers against one with 3.
 
 Each fit runs in a process of its own on the graph shaped like ogbn-products' training part, with the
-paper's settings but a few steps per layer (a step's memory does not depend on how many there are).
-What is compared is the peak resident memory of the process (VmHWM), and what of it the fit added.
+paper's settings but one epoch per layer (a step's memory does not depend on how many there are). What is
+compared is the peak resident memory of the process (VmHWM), beside what of it the fit added.
 
-    python benchmarks/depth.py [--nodes 196615] [--updates 20] [--json benchmarks/results/depth.json]
+    python benchmarks/depth.py --json benchmarks/results/depth.json
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from lrgi.compute.machine import describe_machine
+import torch
+from question import Demand, Question
 
-
-def main() -> None:
-    """Measure every depth in its own process and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nodes", type=int, default=196_615)
-    parser.add_argument("--updates", type=int, default=20)
-    parser.add_argument("--depths", type=int, nargs="+", default=[3, 15])
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        print(json.dumps(measure(options.child, options.nodes, options.updates)))
-        return
-    rows = [_in_a_process(depth, options) for depth in options.depths]
-    for row in rows:
-        print(
-            f"L {row['layers']:3d}: peak {row['peak_mb']:8.1f} MB, of which the fit added "
-            f"{row['peak_mb'] - row['before_mb']:7.1f} MB; {row['seconds']:.1f} s"
-        )
-    ratio = rows[-1]["peak_mb"] / rows[0]["peak_mb"]
-    print(f"peak at L {rows[-1]['layers']} / peak at L {rows[0]['layers']}: {ratio:.4f}; demanded: 1.05")
-    if options.json:
-        record = {"benchmark": "depth", "machine": describe_machine(), "nodes": options.nodes,
-                  "updates_per_layer": options.updates, "rows": rows, "ratio": ratio}  # fmt: skip
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+from lrgi.graph.synthetic import products_training
+from lrgi.report.record import RunRecord
+from lrgi.report.tables import Column
+from lrgi.training.fit import fit_encoder
+from lrgi.training.presets import preset
 
 
-def measure(depth: int, nodes: int, updates: int) -> dict[str, float]:
+@dataclass(frozen=True)
+class Settings:
+    """The paper's products setting; the first and the last of the depths are compared."""
+
+    nodes: int = 196_615
+    mean_degree: float = 57.0
+    depths: tuple[int, ...] = (3, 15)
+    predictors: str = "network"
+    threads: int = 2
+    seed: int = 0
+
+
+QUICK = {"nodes": 1_500, "mean_degree": 10.0, "depths": (1, 2)}
+
+
+def measure(s: Settings) -> dict[str, Any]:
+    """Every depth in its own process."""
+    rows = {}
+    for depth in s.depths:
+        command = [sys.executable, __file__, "--child", str(depth), json.dumps(asdict(s))]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        rows[str(depth)] = json.loads(done.stdout.splitlines()[-1])
+    peaks = [row["peak_mb"] for row in rows.values()]
+    return {"rows": rows, "ratios": {"peak_of_deep_to_shallow": peaks[-1] / peaks[0]}}
+
+
+def peak_of(depth: int, s: Settings) -> dict[str, float]:
     """Fit `depth` layers here; peak resident memory before and after."""
-    import time
-
-    from lrgi.graph.synthetic import products_training
-    from lrgi.training.fit import fit_encoder
-    from lrgi.training.presets import preset
-
-    graph = products_training(nodes=nodes)
-    plan = preset("products").with_settings(layers=depth, epochs=0, updates=updates)
+    torch.set_num_threads(s.threads)
+    graph = products_training(s.nodes, s.mean_degree, seed=s.seed)
+    plan = preset("products").with_settings(
+        layers=depth, epochs=1, seed=s.seed, predictors=s.predictors, fit_on="all"
+    )
     Path("/proc/self/clear_refs").write_text("5")  # forget the generator's own peak
     before, start = _peak_mb(), time.perf_counter()
     fit_encoder(graph, plan)
     seconds = time.perf_counter() - start
-    return {"layers": depth, "before_mb": before, "peak_mb": _peak_mb(), "seconds": seconds}
+    return {"before_mb": before, "peak_mb": _peak_mb(), "seconds": seconds}
 
 
 def _peak_mb() -> float:
@@ -68,14 +73,37 @@ def _peak_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-def _in_a_process(depth: int, options: argparse.Namespace) -> dict[str, float]:
-    command = [sys.executable, __file__, "--child", str(depth), "--nodes", str(options.nodes)]
-    done = subprocess.run(
-        [*command, "--updates", str(options.updates)], check=True, capture_output=True, text=True
+def table(record: RunRecord) -> tuple[tuple[Column, ...], list[tuple[Any, ...]], str]:
+    columns = (
+        Column("layers"), Column("peak, MiB", digits=0), Column("of which the fit added", digits=0),
+        Column("seconds", digits=0),
+    )  # fmt: skip
+    rows = [
+        (depth, row["peak_mb"], row["peak_mb"] - row["before_mb"], row["seconds"])
+        for depth, row in record.measures["rows"].items()
+    ]
+    s = record.settings
+    how = (
+        f"One epoch per layer of the paper's products setting on a graph of {s['nodes']:,} nodes; peak "
+        "resident memory of the process."
     )
-    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return columns, rows, how
 
+
+QUESTION = Question(
+    name="depth",
+    title="Depth is free",
+    settings=Settings,
+    measure=measure,
+    table=table,
+    better={"peak_of_deep_to_shallow": "low"},
+    quick=QUICK,
+    short={"nodes": 20_000, "predictors": "closed"},
+    demands={"peak_of_deep_to_shallow": Demand(1.05, "low")},
+)
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(peak_of(int(sys.argv[2]), Settings(**json.loads(sys.argv[3])))))
+    else:
+        QUESTION.main()

@@ -13,12 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import embed  # noqa: E402
+import page  # noqa: E402
 import question  # noqa: E402
 
 import sampling  # noqa: E402
 
-NAMES = ["embed", "sampling"]
-KEPT = ["embed"]
+NAMES = page.NAMES
+KEPT = [name for name in NAMES if (question.RESULTS / f"{name}.json").is_file()]
 
 
 @pytest.mark.parametrize("name", NAMES)
