@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -131,24 +132,25 @@ class Encoder:
         try:
             if config.get("weights", "") not in ("", checksum(directory / WEIGHTS)):
                 raise ValueError(f"{WEIGHTS} was changed or damaged")
-            layers = [
-                make_layer(entry["kind"], entry["in_dim"], entry["out_dim"], **entry["settings"])
-                for entry in config["layers"]
-            ]
-            columns = int(config.get("columns", layers[0].in_dim if layers else 0))
-            weights = load_file(directory / WEIGHTS)
-            for i, layer in enumerate(layers):
-                own = {name: weights.pop(f"{i}.{name}") for name in layer.state_dict()}
-                layer.load_state_dict(own)
-            if weights:
-                raise KeyError(next(iter(weights)))
-        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
+            layers = _with_weights(config["layers"], load_file(directory / WEIGHTS))
+            columns, extra = (
+                int(config.get("columns", layers[0].in_dim if layers else 0)),
+                config.get("extra", {}),
+            )
+            if not isinstance(extra, dict) or any(a.out_dim != b.in_dim for a, b in pairwise(layers)):
+                raise ValueError("layers that do not follow each other")
+            if layers and columns != layers[0].in_dim:
+                raise ValueError(f"{columns} columns for a first layer that reads {layers[0].in_dim}")
+        except (
+            KeyError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, OSError,
+            SafetensorError,
+        ) as error:  # fmt: skip
             raise FormatError(
                 f"an encoder's {CONFIG} and {WEIGHTS} must belong together, got {directory}, "
                 f"where they do not ({type(error).__name__}: {error}); save the encoder again"
             ) from error
         check_seal(directory / CONFIG)
-        return cls(layers, config.get("extra", {}), num_features=columns)
+        return cls(layers, extra, num_features=columns)
 
 
 def embed_layer(
@@ -215,6 +217,25 @@ def _chunks(indptr: np.ndarray, edges: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+def _with_weights(described: list[dict[str, Any]], weights: dict[str, Tensor]) -> list[GraphLayer]:
+    """The layers of a config. No memory is taken for a shape that the weights do not have."""
+    shapes = {name: value.shape for name, value in weights.items()}
+    layers = []
+    for i, entry in enumerate(described):
+        given = (entry["kind"], entry["in_dim"], entry["out_dim"])
+        with torch.device("meta"):
+            sketch = make_layer(*given, **entry["settings"]).state_dict()
+        names = {name: f"{i}.{name}" for name in sketch}
+        if any(shapes[names[name]] != value.shape for name, value in sketch.items()):
+            raise ValueError(f"layer {i + 1} has weights of other shapes")
+        layer = make_layer(*given, **entry["settings"])
+        layer.load_state_dict({name: weights.pop(long) for name, long in names.items()})
+        layers.append(layer)
+    if weights:
+        raise KeyError(next(iter(weights)))
+    return layers
+
+
 def _describe(layer: GraphLayer) -> dict[str, Any]:
     if layer.kind == "pyg":
         raise InputError(
@@ -269,7 +290,7 @@ def _check_card(path: Path, config: dict[str, Any]) -> None:
     """What was written in it must still stand; whoever shares the encoder may add to it."""
     try:
         lost = missing_line(config, path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):  # or a config of nonsense
         lost = "---"
     if lost is not None:
         raise FormatError(

@@ -149,7 +149,20 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     check_seal(directory / MANIFEST)
     manifest.pop(SEAL, None)
+    _check_kinds(manifest, directory)
     return manifest
+
+
+def _check_kinds(manifest: dict[str, Any], directory: Path) -> None:
+    kinds = {"layers": list, "arrays": dict, "shards": list, "text": dict}
+    wrong = [key for key, kind in kinds.items() if not isinstance(manifest.get(key, kind()), kind)]
+    wrong += [key for key in ("nodes", "columns") if type(manifest.get(key)) is not int or manifest[key] < 1]
+    if wrong or manifest.get("shards") == []:
+        what = wrong[0] if wrong else "shards"
+        raise FormatError(
+            f"{what} of an embedding must be what docs/tables.md says, got {manifest.get(what)!r} in "
+            f"{directory}; write the embedding again"
+        )
 
 
 def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[Any], dict[str, Any]]:
@@ -162,6 +175,16 @@ def open_embedding(path: str | os.PathLike[str]) -> tuple[npt.NDArray[Any], dict
 
 def verify_embedding(path: str | os.PathLike[str]) -> None:
     """Read a whole embedding directory: FormatError where a byte is not as it was written."""
+    verify_vectors(path)
+    directory = Path(path)
+    if (directory / INDEX).is_dir():
+        check_seal(directory / INDEX / INDEX_ABOUT, required=True)
+        about = json.loads((directory / INDEX / INDEX_ABOUT).read_text(encoding="utf-8"))
+        FileEntry.from_json(about.get("file"), "index").verify(directory / INDEX)
+
+
+def verify_vectors(path: str | os.PathLike[str]) -> None:
+    """The same without an index, which would be made again."""
     directory, manifest = Path(path), read_manifest(path)
     check_seal(directory / MANIFEST, required=True)
     for key, given in manifest.get("arrays", {}).items():
@@ -172,10 +195,6 @@ def verify_embedding(path: str | os.PathLike[str]) -> None:
         FileEntry.from_json(given, "a shard").verify(directory / SHARDS)
     if "text" in manifest:
         FileEntry.from_json(manifest["text"], "text").verify(directory)
-    if (directory / INDEX).is_dir():
-        check_seal(directory / INDEX / INDEX_ABOUT, required=True)
-        about = json.loads((directory / INDEX / INDEX_ABOUT).read_text(encoding="utf-8"))
-        FileEntry.from_json(about.get("file"), "index").verify(directory / INDEX)
 
 
 def _between(place: str | None, number: int, shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:

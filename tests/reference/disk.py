@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MESSAGES = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output error"}
-
 
 class Disk:
     """Counts operations. From operation `at` on, all fail with `code` (or only that one, with `once`).
@@ -32,7 +30,7 @@ class Disk:
         return self.at is not None and (self.count - 1 == self.at if self.once else self.count > self.at)
 
     def error(self, path: Any = None) -> OSError:
-        return OSError(self.code, MESSAGES[self.code], None if path is None else str(path))
+        return OSError(self.code, os.strerror(self.code), None if path is None else str(path))
 
 
 class _File:

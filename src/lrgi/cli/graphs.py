@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from lrgi.errors import FormatError, InputError
 from lrgi.graph.assign import split_by_graph
 from lrgi.graph.encoding import Encoding
 from lrgi.graph.graph import Graph
-from lrgi.graph.store import MANIFEST, open_graph
+from lrgi.graph.store import MANIFEST, check_bytes, open_graph
 from lrgi.graph.summary import summarize
 from lrgi.interop.npz import read_npz
 from lrgi.interop.tables.recode import recoded
@@ -23,12 +24,20 @@ from lrgi.report.tables import pairs
 SPLITS = ("auto", "random", "by-graph", "none")
 
 
-def load_graph(path: str) -> Graph:
-    """A graph directory, or a .npz file with the split that `lrgi import` would give it."""
+def load_graph(path: str, *, checked: Collection[str] = ()) -> Graph:
+    """A graph directory, or a .npz file with the split that `lrgi import` would give it.
+
+    All its files are read once and compared with their checksums, or just the arrays that are `checked`, so
+    that no result is made of damaged numbers.
+    """
     place = Path(path)
     if not place.exists():
         raise FormatError(f"a graph must exist, got {path}, which does not; check the path")
-    return with_split(read_npz(place), "auto", 0) if place.is_file() else open_graph(place)
+    if place.is_file():
+        return with_split(read_npz(place), "auto", 0)
+    graph = open_graph(place)
+    check_bytes(place, checked)
+    return graph
 
 
 def load_graph_for(encoder: Encoder, path: str, console: Console) -> Graph:

@@ -70,10 +70,13 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     path = Path(arguments.run)
     before = settle(path)
     graph = load_graph(_graph_of(before, arguments.graph))
-    have, wanted = len(before.encoder.layers), _wanted(arguments.layers, len(before.encoder.layers))
+    have = len(before.encoder.layers)
+    wanted = _wanted(arguments.layers, have, grown="grown_from" in before.record)
+    if wanted == have:  # killed between the last layer and the table
+        console.note(f"{path} has its {have} layers: none is fitted again")
     judge = None if arguments.until is None else _Judge(graph, arguments.until, arguments.least_gain, console)
     done, gains, uses = before, [], Resources(**given_settings(arguments, Resources))
-    for layers in [wanted] if judge is None else range(have + 1, wanted + 1):
+    for layers in range(have + 1 if judge is not None else max(wanted, have + 1), wanted + 1):
         console.note(f"growing from {len(done.encoder.layers)} to {layers} layers")
         done = grow_run(
             path, graph, layers,
@@ -141,11 +144,11 @@ class _Judge:
         return score
 
 
-def _wanted(given: str, have: int) -> int:
+def _wanted(given: str, have: int, *, grown: bool) -> int:
     read = number("--layers", int, 1)
     layers = int(read(given.removeprefix("+")))
     wanted = have + layers if given.startswith("+") else layers
-    if wanted <= have:
+    if wanted < have or (wanted == have and not grown):
         raise UsageError(f"--layers must be more than the {have} of the run, got {given}; ask for some as +1")
     return wanted
 

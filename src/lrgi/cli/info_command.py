@@ -16,7 +16,7 @@ from lrgi.graph.store import is_graph_directory, verify_graph
 from lrgi.graph.summary import summarize
 from lrgi.outputs import is_embedding_directory, open_embedding, read_manifest
 from lrgi.report.tables import pairs
-from lrgi.training.run import TABLE, is_run_directory, read_record
+from lrgi.training.run import TABLE, check_files, is_run_directory, read_record
 
 DESCRIPTION = """Say what a path is: a graph (directory or .npz file), a run, an encoder or an embedding.
 """
@@ -25,6 +25,9 @@ EXAMPLE = examples("""
     lrgi info runs/mine --json
     lrgi info mine --verify
 """)
+
+
+_SHOWN = ("indptr", "labels", "split", "offsets")  # what is said of a graph is counted in these
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +62,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
 def _graph(path: Path, verify: bool, console: Console) -> dict[str, Any]:
     if verify and path.is_dir():
         verify_graph(path)
-    graph = load_graph(str(path))
+    graph = load_graph(str(path), checked=_SHOWN)
     where = f"graph directory {path}" if path.is_dir() else f"file {path}, as `lrgi import` would read it"
     console.say(f"Graph {graph.name!r} ({where}):\n{in_words(graph)}")
     if verify and path.is_dir():
@@ -89,9 +92,9 @@ def _run(path: Path, console: Console) -> dict[str, Any]:
         ("machine", f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads used"),
     ]
     console.say(f"Run {path}:\n{pairs(lines)}")
-    table = path / f"{TABLE}.txt"
-    if table.is_file():
-        console.say("\n" + table.read_text(encoding="utf-8").rstrip())
+    if f"{TABLE}.txt" in record.get("files", {}):
+        check_files(path, record, [f"{TABLE}.txt"])
+        console.say("\n" + (path / f"{TABLE}.txt").read_text(encoding="utf-8").rstrip())
     return record
 
 

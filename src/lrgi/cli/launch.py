@@ -47,7 +47,7 @@ def load_shared(path: str, world: World) -> Graph:
     """A graph, or of a graph in parts the one that is this process's."""
     if not is_partition(path):
         return load_graph(path)
-    return open_part(path, world.rank, world.size)
+    return open_part(path, world.rank, world.size, verify=True)
 
 
 def own_device(device: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -149,9 +150,31 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
+_ROOM = "free some and give the same command again"
+_REFUSED = {  # what a system says -> what must be, and what to do
+    errno.ENOSPC: ("the disk must have room, got none left", _ROOM),
+    errno.EDQUOT: ("the quota must have room, got none left", _ROOM),
+    errno.EROFS: ("the folder must be writable, got a read-only one", "choose another path"),
+    errno.EACCES: (
+        "the path must be open to this user, got no right",
+        "change its rights, or choose another",
+    ),
+    errno.EIO: (
+        "the disk must be sound, got an input/output error",
+        "look at it, then give the command again",
+    ),
+}
+
+
 def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError):
+        said = str(error).lower()  # PyArrow's have the number in their text only
+        number = next((n for n in _REFUSED if n == error.errno or os.strerror(n).lower() in said), None)
         where = f" {error.filename}" if error.filename else ""
+        if number is not None:
+            what, remedy = _REFUSED[number]
+            return f"{what}{f' at{where}' if where else ''}; {remedy}: what was complete is kept"
+    if isinstance(error, OSError) and error.strerror:
         return f"the system refused{where}: {error.strerror}; check the path, its rights and the space left"
     return " ".join(str(error).split())
 

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Measure and say."""
     plan, uses = plan_from(arguments), Resources(**given_settings(arguments, Resources))
     method_called(arguments.method)
-    graph = load_graph(arguments.graph)
+    graph = load_graph(arguments.graph, checked=["indptr"])
     seen, _ = training_subgraph(graph, resolve_fit_on(plan, graph))
     console.note("measuring a few steps")
     needs = measured_needs((graph, seen), plan, uses, arguments.method, steps=12, seconds=4.0)

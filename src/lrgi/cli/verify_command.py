@@ -11,8 +11,10 @@ from lrgi.cli.console import Console
 from lrgi.cli.flags import examples
 from lrgi.encoder import CONFIG, verify_encoder
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.store import is_graph_directory, verify_graph
-from lrgi.outputs import is_embedding_directory, verify_embedding
+from lrgi.graph.store import verify_graph
+from lrgi.interop.export_work import PROGRESS, problems_of_work
+from lrgi.nearest.kept import NEIGHBORS
+from lrgi.outputs import MANIFEST, is_embedding_directory, verify_embedding
 from lrgi.training.run import is_run_directory
 from lrgi.training.verify import problems_of_run
 
@@ -54,10 +56,15 @@ def _problems(path: Path) -> tuple[str, list[str]]:
     if not path.exists():
         raise FormatError(f"a path to verify must exist, got {path}, which does not; check it")
     if is_run_directory(path) or (path / "run.json").exists():
-        inner = [_of(verify_graph, path / "graph")] if is_graph_directory(path / "graph") else []
-        return "run", [*problems_of_run(path), *(problem for found in inner for problem in found)]
+        problems = list(problems_of_run(path))
+        for name, verify in (("graph", verify_graph), (NEIGHBORS, verify_embedding)):
+            if (path / name / MANIFEST).is_file():
+                problems += _of(verify, path / name)
+        return "run", problems
     if is_embedding_directory(path):
         return "embedding", _of(verify_embedding, path)
+    if (path / PROGRESS).is_file():
+        return "unfinished embedding", list(problems_of_work(path))
     if (path / CONFIG).is_file():
         return "encoder", _of(verify_encoder, path)
     if (path / "manifest.json").is_file():

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lrgi.directory import checksum, reserve
 from lrgi.errors import FormatError
+from lrgi.graph.npy import read_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,9 @@ class ArrayEntry:
         try:
             shape = tuple(int(length) for length in given["shape"])
             entry = cls(given["file"], given["dtype"], shape, int(given["bytes"]), given["checksum"])
-        except (KeyError, TypeError, ValueError):
+            if not (isinstance(entry.dtype, str) and isinstance(entry.checksum, str)):
+                raise TypeError
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise FormatError(
                 f"{what} must name file, dtype, shape, bytes and checksum, got {given!r}; write it again"
             ) from None
@@ -72,7 +75,7 @@ class FileEntry:
         """From a JSON object; raises FormatError for missing parts and for names that are paths."""
         try:
             entry = cls(given["file"], int(given["bytes"]), str(given["checksum"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise FormatError(
                 f"{what} must name file, bytes and checksum, got {given!r}; write it again"
             ) from None
@@ -190,15 +193,17 @@ def open_array(directory: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
             "write the directory again"
         )
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError):
+        with path.open("rb") as file:
+            header = read_header(file)
+    except ValueError:
         raise FormatError(
             f"array file {path} must be a .npy file, got something else; write the directory again"
         ) from None
-    found = f"{array.dtype.str} {list(array.shape)}"
+    found = f"{header.dtype.str} {list(header.shape)}"
     wanted = f"{entry.dtype} {list(entry.shape)}"
-    if found != wanted:
+    if found != wanted or header.ends != size:
         raise FormatError(f"array file {path} must hold {wanted}, got {found}; write the directory again")
+    array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
 
 
@@ -236,4 +241,6 @@ class _HashingFile:
 
 
 def _is_plain(name: Any) -> bool:
-    return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\\0:")
+    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0:"):
+        return False
+    return len(name.encode("utf-8", "surrogatepass")) < 256

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lrgi.directory import new_directory, write_json
+from lrgi.directory import SEAL, check_seal, new_directory, write_sealed
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, open_array, require_dtype, verify_array, write_array
 from lrgi.graph.encoding import Encoding
@@ -91,7 +91,7 @@ def save_partition(
             "arrays": arrays,
             "parts": entries,
         }
-        write_json(fresh / MANIFEST, manifest)
+        write_sealed(fresh / MANIFEST, manifest)
     return manifest
 
 
@@ -117,7 +117,7 @@ def is_partition(path: str | os.PathLike[str]) -> bool:
     """Whether there is a directory whose manifest says that it is a graph in parts."""
     try:
         manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
@@ -196,7 +196,7 @@ def _write_part(part: Part, fresh: Path) -> dict[str, Any]:
     counts = {key: getattr(part, key) for key in _COUNTS}
     head = {"format": PART_FORMAT, "version": VERSION, "name": part.name, "columns": part.num_features}
     shown = {key: entry.to_json() for key, entry in entries.items()}
-    write_json(directory / PART_MANIFEST, {**head, **counts, "arrays": shown})
+    write_sealed(directory / PART_MANIFEST, {**head, **counts, "arrays": shown})
     cost = cost_of(part)
     return {
         **cost._asdict(),
@@ -210,7 +210,7 @@ def _versioned(file: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         version = manifest["version"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise FormatError(
             f"a part must have a {file.name}, got none that can be read at {file}; "
             "copy the part here, or cut the graph again with `lrgi partition`"
@@ -220,6 +220,8 @@ def _versioned(file: Path) -> dict[str, Any]:
             f"a partition's version must be from 1 to {VERSION}, got {version!r} in {file}; "
             "upgrade lrgi to open what a newer lrgi wrote"
         )
+    check_seal(file)
+    manifest.pop(SEAL, None)
     return manifest
 
 

@@ -225,7 +225,8 @@ def sink_for(out: Rows | TableSink | None, shape: tuple[int, int]) -> TableSink:
 def unnamed_array(shape: tuple[int, ...], folder: Path | None) -> Rows:
     """A mapped array in a temporary file that has no name: the mapping keeps it alive."""
     with tempfile.TemporaryFile(dir=folder) as file:
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+        reserve(file, 4 * int(np.prod(shape)))  # a full disk is met here, not in the middle of a row
+        return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 
 def damaged_ranges(log: Path) -> Iterator[Range]:
@@ -247,8 +248,18 @@ def damaged_ranges(log: Path) -> Iterator[Range]:
                 data = file.read(4 * (stop - start) * columns)
                 if line.split(" ")[2] != blake2b(data, digest_size=16).hexdigest() + "\n":
                     yield start, stop
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, ArithmeticError, RecursionError):
         yield 0, 0  # nothing of it can be told
+
+
+def problems_of_tables(folder: Path) -> Iterator[str]:
+    """A sentence for every finished range of the tables in a folder that is not as it was written."""
+    for log in sorted(folder.glob(f"*{LOG}")):
+        for start, stop in damaged_ranges(log):
+            yield (
+                f"{log.with_suffix('.npy')} and {log.name} must be as lrgi wrote them, got other bytes for "
+                f"rows {start} to {stop}; give the same command again to make them again"
+            )
 
 
 def _line(start: int, stop: int, rows: npt.NDArray[Any]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrgi.errors import InputError
-from lrgi.graph.store import attributes_of, open_graph
+from lrgi.graph.store import ATTRIBUTES, attributes_of, check_bytes, open_graph
 
 
 def attributes_at(
@@ -23,6 +23,7 @@ def attributes_at(
     Nodes are named by their places in the graph, or where those are not known by their ids.
     """
     path = attributes_of(graph)
+    check_bytes(graph, ATTRIBUTES if path is not None else ("labels",))
     if path is not None:
         return _from_parquet(path, places, [str(name) for name in ids])
     opened = open_graph(graph)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lrgi.directory import flush_directory
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import ArrayEntry, ArrayWriter, FileEntry, describe_array, open_array, write_array
 from lrgi.graph.features import DenseTable, Table
-from lrgi.interop.export_work import Work
+from lrgi.interop.export_work import Work, digest_of_beginning
 from lrgi.outputs import SHARDS, open_embedding, read_manifest
 
 _SHARD_BYTES = 256 << 20
@@ -106,10 +107,11 @@ def _write_npy(vectors: Vectors, work: Work) -> dict[str, Any]:
             writer.close()
         finally:
             writer.discard()
+        entry = replace(describe_array(beside), file=name)
         beside.replace(path)
         flush_directory(work.directory)
-        work.mark(name, {"rows": vectors.count})
-    entries = {"embeddings": describe_array(path)}
+        work.mark(name, entry.to_json())
+    entries = {"embeddings": ArrayEntry.from_json(work.done[name], name)}
     for key, array in (("ids", vectors.named), ("nodes", vectors.nodes)):
         if array is not None:
             entries[key] = write_array(work.directory / f"{key}.npy", array)
@@ -125,11 +127,14 @@ def _write_text(vectors: Vectors, work: Work) -> dict[str, Any]:
     path, beside = work.directory / name, work.directory / f".{name}.part"
     if name not in work.done:
         begun = work.done.get(beside.name, {"rows": 0, "bytes": 0})
+        digest = digest_of_beginning(beside, begun["bytes"]) if begun["rows"] else blake2b(digest_size=16)
         with beside.open("r+b" if begun["rows"] else "w+b") as file:
             file.truncate(begun["bytes"])
             file.seek(begun["bytes"])
             if not begun["rows"]:
-                file.write(f"{vectors.count} {vectors.width}\n".encode())
+                head = f"{vectors.count} {vectors.width}\n".encode()
+                file.write(head)
+                digest.update(head)
             for start, stop in vectors.ranges(_TEXT_ROWS):
                 if stop <= begun["rows"]:
                     continue
@@ -138,10 +143,15 @@ def _write_text(vectors: Vectors, work: Work) -> dict[str, Any]:
                 lines = (
                     f"{i} {' '.join(f'{x:.7g}' for x in row)}\n" for i, row in zip(ids, rows, strict=True)
                 )
-                file.write("".join(lines).encode())
+                text = "".join(lines).encode()
+                file.write(text)
+                digest.update(text)
                 file.flush()
                 os.fsync(file.fileno())
-                work.mark(beside.name, {"rows": stop, "bytes": file.tell()})
+                mark = {"rows": stop, "bytes": file.tell(), "begun": digest.hexdigest()}
+                work.mark(beside.name, mark)
+        if digest_of_beginning(beside, beside.stat().st_size).digest() != digest.digest():
+            raise FormatError(f"{beside} must be as it was written, got other bytes; look at the disk")
         work.mark(name, asdict(_placed(beside, path)))
     return {"text": work.done[name]}
 

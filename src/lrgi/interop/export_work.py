@@ -11,14 +11,18 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import flush_directory, write_json, write_sealed
+from lrgi.directory import SEAL, check_seal, flush_directory, write_sealed
 from lrgi.distributed.collectives import ALONE, World, present
-from lrgi.errors import InputError
+from lrgi.errors import FormatError, InputError
+from lrgi.graph.arrays import FileEntry
+from lrgi.graph.sinks import problems_of_tables
 from lrgi.outputs import INDEX, MANIFEST, SHARDS, is_embedding_directory
 
 PROGRESS, STATE = "export.json", "state"
@@ -83,6 +87,7 @@ class Work:
         if found is not None and found["of"] == identity:
             work = cls(final, identity, found["done"], tell)
             work.done |= work._noted()
+            work.done = {name: entry for name, entry in work.done.items() if _is_there(final, name, entry)}
             tell(f"going on with the export in {final}: {len(work.done)} parts are there")
             return work
         final.mkdir(parents=True, exist_ok=True)
@@ -101,7 +106,7 @@ class Work:
         self.done[name] = entry
         if not self.world.alone:
             self.state.mkdir(exist_ok=True)
-            write_json(self.state / f"{name}.{self.world.rank}.json", entry)
+            write_sealed(self.state / f"{name}.{self.world.rank}.json", entry)
         if self.world.rank == 0:
             self._keep()
 
@@ -129,7 +134,10 @@ class Work:
     def _noted(self) -> dict[str, dict[str, Any]]:
         found = {}
         for note in self.state.glob("*.json"):
-            found[note.name.rsplit(".", 2)[0]] = json.loads(note.read_text(encoding="utf-8"))
+            with suppress(FormatError):  # damaged: the shard is made again
+                check_seal(note, required=True)
+                entry = json.loads(note.read_text(encoding="utf-8"))
+                found[note.name.rsplit(".", 2)[0]] = {key: entry[key] for key in entry if key != SEAL}
         return found
 
     def finish(self, manifest: dict[str, Any]) -> None:
@@ -142,16 +150,53 @@ class Work:
         flush_directory(self.directory)
 
     def _keep(self) -> None:
-        write_json(self.directory / PROGRESS, {"of": self.identity, "done": self.done})
+        write_sealed(self.directory / PROGRESS, {"of": self.identity, "done": self.done})
 
 
 def _read_progress(final: Path) -> dict[str, Any] | None:
-    """What is on record of an unfinished export; None where there is none that could be read."""
+    """What is on record of an unfinished export; None where there is none that is as it was written."""
     try:
+        check_seal(final / PROGRESS, required=True)
         found = json.loads((final / PROGRESS).read_text(encoding="utf-8"))
         return found if isinstance(found["of"], dict) and isinstance(found["done"], dict) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def problems_of_work(directory: Path) -> Iterator[str]:
+    """A sentence for everything of an unfinished export that is not as it was written."""
+    found = _read_progress(directory)
+    if found is None:
+        yield f"{directory / PROGRESS} must be as lrgi wrote it, got other bytes; embed again"
+        return
+    for name, entry in found["done"].items():
+        if not _is_there(directory, name, entry):
+            yield f"{directory / name} must be as lrgi wrote it, got other bytes; embed again"
+    yield from problems_of_tables(directory / STATE)
+
+
+def _is_there(final: Path, name: str, entry: Any) -> bool:
+    """Whether a finished file, or the beginning of one, is as it was written. Tables check themselves."""
+    if isinstance(entry, dict) and "file" not in entry and "begun" not in entry:
+        return True
+    try:
+        if "begun" in entry:
+            return bool(digest_of_beginning(final / name, int(entry["bytes"])).hexdigest() == entry["begun"])
+        folder = final / SHARDS if name.startswith("part-") else final
+        FileEntry.from_json({key: entry[key] for key in ("file", "bytes", "checksum")}, name).verify(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def digest_of_beginning(path: Path, size: int) -> Any:
+    """blake2b of the first `size` bytes of a file, to go on with; of all, where there are fewer."""
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while size > 0 and (part := file.read(min(size, 1 << 24))):
+            digest.update(part)
+            size -= len(part)
+    return digest
 
 
 def _clear(final: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,10 +17,12 @@ import numpy.typing as npt
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.graph.graph import Graph
+from lrgi.graph.npy import read_header
 from lrgi.graph.split import split_from_masks
 from lrgi.interop.featured import Source, featured, no_features
 
 _SPARSE = ("x_indptr", "x_indices", "x_data", "x_shape")
+_KNOWN = {*_SPARSE, "edge_index", "x", "y", "train_mask", "val_mask", "test_mask", "graph_id"}
 
 
 def read_npz(path: str | os.PathLike[str], *, directed: bool = False, features_from: Source = None) -> Graph:
@@ -82,24 +85,37 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """All arrays of a .npz file by name; FormatError for anything else, and for Python objects."""
     if not path.is_file():
         raise FormatError("the file to import must exist, got no such file; check the path")
-    with path.open("rb") as file:
-        try:
-            opened = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile):
-            opened = None
-        if not isinstance(opened, np.lib.npyio.NpzFile):
-            raise FormatError(
-                "the file to import must be a .npz file of arrays, got something else; "
-                "write it with numpy.savez"
-            )
-        with opened:
-            return {key: _read_array(opened, key) for key in opened.files}
-
-
-def _read_array(opened: Any, key: str) -> npt.NDArray[Any]:
     try:
-        return np.asarray(opened[key])
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
+        opened = zipfile.ZipFile(path)
+        members = {entry.filename.removesuffix(".npy"): entry for entry in opened.infolist()}
+    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, struct.error):
+        raise FormatError(
+            "the file to import must be a .npz file of arrays, got something else; write it with numpy.savez"
+        ) from None
+    with opened:
+        arrays = {key: _read_array(opened, key, entry) for key, entry in members.items()}
+    return {key: array for key, array in arrays.items() if array is not None}
+
+
+def _read_array(opened: zipfile.ZipFile, key: str, entry: zipfile.ZipInfo) -> npt.NDArray[Any] | None:
+    """None for an array that is not ours: it is only looked at, lest a damaged name hide one of ours.
+
+    Memory is taken for what the archive has, not for what a header says.
+    """
+    try:
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError("a compression that numpy does not write")
+        with opened.open(entry) as file:
+            header = read_header(file)  # type: ignore[arg-type]
+        if header.ends != entry.file_size:
+            raise ValueError("a header that claims another size")
+        if key not in _KNOWN:
+            return None
+        with opened.open(entry) as file:
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (
+        ValueError, EOFError, OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error
+    ):  # fmt: skip
         raise FormatError(
             f"arrays in the file must be plain numbers or text, got {key!r}, which is damaged or holds "
             "Python objects; write it again with a plain dtype"
@@ -118,7 +134,12 @@ def _table(arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
     if not any(key in arrays for key in _SPARSE):
         return DenseTable(arrays["x"])
     indptr, indices, data, shape = (_need(arrays, key) for key in _SPARSE)
-    if shape.shape != (2,) or len(indptr) != int(shape[0]) + 1:
+    if shape.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":
+        raise FormatError(
+            f"x_indptr and x_shape must be whole numbers, got {indptr.dtype} and {shape.dtype}; write the "
+            "sparse features again"
+        )
+    if shape.shape != (2,) or indptr.ndim != 1 or len(indptr) != int(shape[0]) + 1:
         raise FormatError(
             "x_indptr must have one entry more than x_shape has rows, "
             f"got {len(indptr)} for {shape.tolist()}; write the sparse features again"

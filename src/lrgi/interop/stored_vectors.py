@@ -31,6 +31,11 @@ class StoredVectors:
             )
         self.count, self.width = int(self.manifest["nodes"]), int(self.manifest["columns"])
 
+    @property
+    def bytes(self) -> int:
+        """Of the vectors."""
+        return self.count * self.width * 4
+
     def places_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
         """The rows of ids, which are compared as text; InputError for the first that no node has."""
         wanted, found = set(names), dict[str, int]()

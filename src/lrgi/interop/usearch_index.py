@@ -29,6 +29,7 @@ _SETTINGS = {
     "expansion_search": 128,
 }
 _AT_ONCE = 1 << 14
+_CHECKED = 1 << 30  # bytes of an index that are read and checked before it is used; a larger one is not
 _BESIDE = 400  # bytes per vector that the index needs beside the numbers
 
 
@@ -43,8 +44,11 @@ def index_is_fresh(embedding: Path) -> bool:
     try:
         check_seal(folder / INDEX_ABOUT, required=True)
         about = json.loads((folder / INDEX_ABOUT).read_text(encoding="utf-8"))
-        FileEntry.from_json(about.get("file"), "index").find(folder)
-    except FormatError:
+        entry = FileEntry.from_json(about.get("file"), "index")
+        if entry.bytes <= _CHECKED:
+            entry.verify(folder)
+        entry.find(folder)
+    except (FormatError, AttributeError):
         return False
     known = about.get("format") == FORMAT and about.get("version") == VERSION
     return bool(known and about.get("of") == checksum(embedding / MANIFEST))

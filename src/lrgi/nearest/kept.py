@@ -11,7 +11,7 @@ from lrgi.encoder import CONFIG
 from lrgi.errors import FormatError
 from lrgi.graph.graph import Graph
 from lrgi.interop.export import ExportPlan, export_embedding
-from lrgi.outputs import Layers, chosen_layers, open_embedding, read_manifest
+from lrgi.outputs import Layers, chosen_layers, read_manifest, verify_vectors
 from lrgi.training.run import ENCODER, Run
 
 NEIGHBORS = "neighbors"
@@ -55,7 +55,7 @@ def _is_of(place: Path, of: dict[str, Any]) -> bool:
     try:
         if read_manifest(place).get("of") != of:
             return False
-        open_embedding(place)
+        verify_vectors(place)
     except FormatError:
         return False
     return True

@@ -15,8 +15,10 @@ from lrgi.errors import InputError
 from lrgi.interop.stored_vectors import StoredVectors
 from lrgi.interop.usearch_index import build_index, bytes_to_build, index_is_fresh, search_index
 from lrgi.nearest.exact import nearest_rows
+from lrgi.outputs import verify_vectors
 
 SEARCHES = ("auto", "exact", "index")
+CHECKED = 1 << 30  # bytes of vectors that are read and checked although an index does not need them
 INDEX_FROM = 2_000_000  # vectors; fewer are compared one by one in about a second
 
 
@@ -60,12 +62,15 @@ def nearest_nodes(
     if k < 1:
         raise InputError(f"k must be at least 1, got {k}; raise it")
     vectors = StoredVectors(embedding)
+    with_index = _with_index(vectors, search, index_from, tell)
+    if not with_index or vectors.bytes <= CHECKED:
+        verify_vectors(vectors.directory)
     names = list(dict.fromkeys(map(str, ids)))
     if not names:
         raise InputError("ids must be at least one, got none; name a node")
     own = vectors.places_of(names)
     queries, most = vectors.rows_at(own), min(k, vectors.count - 1)
-    if _with_index(vectors, search, index_from, tell):
+    if with_index:
         by = "index"
         if not index_is_fresh(vectors.directory):
             tell(f"making an index of {vectors.count:,} vectors, once")

@@ -162,9 +162,18 @@ def save_record(record: RunRecord, results: Path) -> Path:
 def read_record(path: Path) -> RunRecord:
     """Read and check one record; FormatError, with the file's name, for anything else."""
     try:
-        return RunRecord.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, OSError) as error:
-        raise FormatError(f"{path}: {error}") from error
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise FormatError(f"{path}: a record must be JSON, got {error}; make it again") from error
+    try:
+        return RunRecord.from_json(given)
+    except (InputError, TypeError, ValueError, ArithmeticError) as error:
+        said = (
+            str(error)
+            if isinstance(error, InputError)
+            else f"a record must be sound, got {error}; make it again"
+        )
+        raise FormatError(f"{path}: {said}") from error
 
 
 def records_of(results: Path, experiment: str) -> dict[str, RunRecord]:

@@ -11,6 +11,7 @@ can be told from a torn one. What is damaged is passed over: the snapshot before
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -249,7 +250,11 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         if about.get("format") != FORMAT or about.get("version") != VERSION:
             raise ValueError(f"it is of format {about.get('format')!r}, version {about.get('version')!r}")
-    except (OSError, ValueError, KeyError, AttributeError, SafetensorError) as error:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EIO):
+            raise  # a right or a handle is wanting: the file may well be whole
+        raise FormatError(f"a snapshot must be there, got {path}, {error.strerror}; fit again") from error
+    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise FormatError(
             f"a snapshot must be whole, got {path}, which is not ({error}); fit again to make it again"
         ) from error

@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,6 +57,16 @@ def _value(tag: str, value: float) -> bytes:
     return _bytes_field(1, _bytes_field(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
 
 
+def digest_at(path: Path, mark: Mapping[str, Any]) -> Any:
+    """The digest of what was in a file at a mark, to go on with; None where it is not there as it was."""
+    try:
+        with path.open("rb") as file:
+            digest = blake2b(file.read(int(mark["bytes"])), digest_size=16)
+    except OSError:
+        return None
+    return digest if mark.get("digest", digest.hexdigest()) == digest.hexdigest() else None
+
+
 class EventWriter:
     """Appends scalars to an event file in `path_dir` (made if missing); `wall_time` gives Unix seconds.
 
@@ -69,10 +80,15 @@ class EventWriter:
         directory = Path(path_dir)
         directory.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{int(wall_time())}.{socket.gethostname()}"
-        self.path = directory / (name if mark is None else Path(str(mark["file"])).name)
+        old = None if mark is None else directory / Path(str(mark["file"])).name
+        begun = None if old is None or mark is None else digest_at(old, mark)
+        if old is not None and begun is None:  # damaged: a curve is not worth a fit, it begins anew
+            old.unlink(missing_ok=True)
+        self.path = directory / name if old is None or begun is None else old
         self._file = self.path.open("ab")
-        if mark is not None and self._file.tell() > int(mark["bytes"]):
+        if mark is not None and begun is not None:
             self._file.truncate(int(mark["bytes"]))
+        self._digest = begun or blake2b(self.path.read_bytes(), digest_size=16)
         if self._file.tell() == 0 or self.path.stat().st_size == 0:
             self._write(_bytes_field(3, b"brain.Event:2"))
 
@@ -83,7 +99,9 @@ class EventWriter:
         self.close()
 
     def _write(self, payload: bytes) -> None:
-        self._file.write(_record(b"\x09" + struct.pack("<d", self._wall_time()) + payload))
+        data = _record(b"\x09" + struct.pack("<d", self._wall_time()) + payload)
+        self._file.write(data)
+        self._digest.update(data)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write one number for each tag at `step` (not negative), stored as float32."""
@@ -94,7 +112,8 @@ class EventWriter:
         """Everything to the disk; the file and its size, for a writer that goes on from here."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        return {"file": self.path.name, "bytes": os.fstat(self._file.fileno()).st_size}
+        size = os.fstat(self._file.fileno()).st_size
+        return {"file": self.path.name, "bytes": size, "digest": self._digest.hexdigest()}
 
     def flush(self) -> None:
         """Hand what was written to the operating system."""

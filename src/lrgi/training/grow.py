@@ -24,17 +24,18 @@ from lrgi.training.plan import FitPlan
 from lrgi.training.resources import Resources
 from lrgi.training.run import (
     ENCODER,
+    GROWING,
+    GROWN,
     RECORD,
     TABLE,
     Run,
+    check_files,
     fit_run,
     is_run_directory,
     open_run,
     read_record,
 )
 from lrgi.training.writer import EVENTS, STEPS, mark_of
-
-GROWING, GROWN = "growing", "grown"
 
 
 def grow_run(
@@ -73,6 +74,7 @@ def settle(path: Path) -> Run:
     """The run at `path`; what grew in it takes its place, where a process died while it did so."""
     if is_run_directory(path / GROWN):
         _take_over(path / GROWN, path)
+    shutil.rmtree(path / GROWN, ignore_errors=True)  # its record, moved last, is here: nothing else is wanted
     return open_run(path)
 
 
@@ -93,6 +95,7 @@ def _longer(run: Run, layers: int) -> FitPlan:
 
 def _prepare(run: Run, inner: Path, plan: FitPlan) -> None:
     """A run that was interrupted when the layers there are were fitted."""
+    check_files(run.path, run.record, [STEPS, *(e.name for e in run.path.glob(f"{EVENTS}*"))])
     shutil.rmtree(inner, ignore_errors=True)
     fresh = run.path / f".{GROWING}.part"
     shutil.rmtree(fresh, ignore_errors=True)

@@ -72,7 +72,10 @@ class FitPlan:
     def __post_init__(self) -> None:
         self._check_kinds()
         self._check_ranges()
-        object.__setattr__(self, "per_layer", tuple(dict(changes) for changes in self.per_layer))
+        given: Any = self.per_layer
+        if not isinstance(given, list | tuple) or not all(isinstance(own, Mapping) for own in given):
+            raise InputError(f"per_layer must be a list of settings by name, got {given!r}; correct it")
+        object.__setattr__(self, "per_layer", tuple(dict(changes) for changes in given))
         if len(self.per_layer) > self.layers:
             raise InputError(
                 f"per_layer must name at most {self.layers} layers, got {len(self.per_layer)}; "

@@ -42,6 +42,7 @@ from lrgi.training.writer import EVENTS, STEPS, RunWriter
 
 FORMAT, VERSION = "lrgi-run", 1
 RECORD, ENCODER, TABLE = "run.json", "encoder", "table"
+GROWING, GROWN = "growing", "grown"  # within a run: a longer one in the making, and one to take its place
 FINISHED = "finished"
 
 
@@ -122,6 +123,11 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     """Open a finished run; FormatError for anything else, with what it is."""
     directory = Path(path)
     record = read_record(directory)
+    if is_run_directory(directory / GROWN):
+        raise FormatError(
+            f"a run must be settled, got {directory}, whose longer run was taking its place when it was "
+            "interrupted; give the same `lrgi grow` again"
+        )
     if record.get("status") != FINISHED:
         raise FormatError(
             f"a run must be finished, got {directory}, which is {record.get('status')!r}; "
@@ -148,6 +154,27 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
             "upgrade lrgi to open what a newer lrgi wrote"
         )
     check_seal(directory / RECORD)
+    kinds = {
+        "plan": dict,
+        "graph": dict,
+        "fitted_graph": dict,
+        "versions": dict,
+        "hardware": dict,
+        "layers": list,
+        "method_settings": dict,
+        "from": dict,
+        "files": dict,
+        "resumed": list,
+        "alarms": list,
+    }
+    wrong = next(
+        (key for key, kind in kinds.items() if not isinstance(record.get(key) or kind(), kind)), None
+    )
+    if wrong is not None:
+        raise FormatError(
+            f"{wrong} of a run must be a {kinds[wrong].__name__}, got {record[wrong]!r} in {directory}; "
+            "take its record from a copy, or fit again"
+        )
     return {key: value for key, value in record.items() if key != SEAL}
 
 

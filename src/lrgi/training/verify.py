@@ -11,11 +11,11 @@ from typing import Any
 from lrgi.directory import check_seal, checksum
 from lrgi.encoder import CONFIG, WEIGHTS, verify_encoder
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.sinks import LOG, damaged_ranges
+from lrgi.graph.sinks import LOG, problems_of_tables
 from lrgi.training.checkpoint import STATE, is_snapshot_name, read_tensors, snapshots
-from lrgi.training.grow import GROWING, GROWN
+from lrgi.training.events import digest_at
 from lrgi.training.plan import FitPlan
-from lrgi.training.run import ENCODER, FINISHED, RECORD, is_run_directory, read_record
+from lrgi.training.run import ENCODER, FINISHED, GROWING, GROWN, RECORD, is_run_directory, read_record
 from lrgi.training.writer import STEPS
 
 
@@ -49,7 +49,7 @@ def _finished(path: Path, record: dict[str, Any]) -> Iterator[str]:
         elif not file.is_file():
             yield f"{file} must be there, got no such file; take it from a copy, or fit again"
         elif (
-            entry is None
+            not isinstance(entry, dict)
             or file.stat().st_size != entry.get("bytes")
             or checksum(file) != entry.get("checksum")
         ):
@@ -75,17 +75,31 @@ def _state(path: Path) -> Iterator[str]:
             break
         except FormatError:
             continue
-    for log in sorted((path / STATE / "tables").glob(f"U_*{LOG}")):
-        for start, stop in damaged_ranges(log):
-            yield (
-                f"{log.with_suffix('.npy')} must be as lrgi wrote it, got other bytes in rows {start} to "
-                f"{stop}; fit again to make them again"
-            )
+    yield from problems_of_tables(path / STATE / "tables")
     if newest is not None:
         yield from _steps(path, newest)
+        if int(newest.get("step", 0)) and int(newest.get("layer", 1)) > 1:
+            yield from _complete(path / STATE / "tables" / f"U_{int(newest['layer']) - 1}{LOG}")
+
+
+def _complete(log: Path) -> Iterator[str]:
+    """A layer that takes steps reads a whole table."""
+    if not log.is_file():
+        return  # in another folder, or lost: it is made again
+    try:
+        head, *lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        rows = sum(int(stop) - int(start) for start, stop, _ in (line.split(" ") for line in lines))
+        whole = rows == int(json.loads(head)["shape"][0])
+    except (ValueError, KeyError, TypeError, IndexError):
+        whole = False
+    if not whole:
+        yield f"{log} must name every row of its table, got fewer; fit again to make them again"
 
 
 def _steps(path: Path, about: dict[str, Any]) -> Iterator[str]:
+    events = (about.get("mark") or {}).get("events") or {}
+    if events and digest_at(path / Path(str(events["file"])).name, events) is None:
+        yield f"{path / str(events['file'])} must be as lrgi wrote it, got other bytes; its curves begin anew"
     part = next((p for p in (path / f"{STEPS}.part", path / STEPS) if p.is_file()), path / f"{STEPS}.part")
     try:
         mark = about["mark"]

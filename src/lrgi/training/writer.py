@@ -149,7 +149,13 @@ def mark_of(directory: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "steps": steps.stat().st_size,
         "steps_digest": blake2b(steps.read_bytes(), digest_size=16).hexdigest(),
-        "events": {"file": events[-1].name, "bytes": events[-1].stat().st_size} if events else None,
+        "events": {
+            "file": events[-1].name,
+            "bytes": events[-1].stat().st_size,
+            "digest": blake2b(events[-1].read_bytes(), digest_size=16).hexdigest(),
+        }
+        if events
+        else None,
         "layers": list(record["layers"]),
         "seconds": record["seconds"],
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import tempfile
@@ -17,6 +19,7 @@ from lrgi.errors import FormatError, InputError
 ROWS = 1 << 17  # in a batch that is handed to numpy
 
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES)
 _WIDTH = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
 
 
@@ -116,7 +119,7 @@ def refusals() -> Iterator[None]:
         raise _sentence(error) from error
 
 
-def _sentence(error: Exception) -> InputError | FormatError:
+def _sentence(error: Exception) -> InputError | FormatError | OSError:
     text = str(error)
     line, width = _LINE.search(text), _WIDTH.search(text)
     where = f" in line {int(line[1]):,}" if line else ""
@@ -130,6 +133,9 @@ def _sentence(error: Exception) -> InputError | FormatError:
             f"a CSV must be text in UTF-8, got other bytes{where}; save it as UTF-8 (in a spreadsheet "
             "program: 'CSV UTF-8'), or name what it is with --encoding latin-1"
         )
+    if "IO Error" in text and any(os.strerror(number) in text for number in _DISK):
+        number = next(number for number in _DISK if os.strerror(number) in text)
+        return OSError(number, os.strerror(number))  # told as any other write that the system refuses
     if "Out of Memory" in text or "could not allocate" in text:
         return InputError(f"the memory for tables must suffice, got {_first(text)!r}; raise --memory")
     if "Maximum line size" in text or "max_line_size" in text:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lrgi.directory import reserve
 from lrgi.errors import InputError
 from lrgi.graph.encoding import Encoding
 from lrgi.graph.features import DenseTable
@@ -110,4 +111,5 @@ def _empty(shape: tuple[int, int]) -> npt.NDArray[Any]:
     if 4 * shape[0] * shape[1] <= _IN_MEMORY:
         return np.zeros(shape, dtype=np.float32)
     with tempfile.TemporaryFile() as file:  # the mapping keeps the file alive, nameless
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+        reserve(file, 4 * shape[0] * shape[1])
+        return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
