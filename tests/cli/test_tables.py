@@ -40,7 +40,7 @@ def test_import_says_what_became_of_every_row(lrgi, tables):
     assert "src = 'src' (guessed)" in answer.err
     found = lrgi(*words[:-1], tables / "h", "--directed", "--src", "src", "--json").json
     assert set(found) == {"command", "path", "graph", "tables"}
-    assert set(found["tables"]) == {"edges", "nodes", "columns", "guessed"}
+    assert set(found["tables"]) == {"edges", "nodes", "columns", "guessed", "hints"}
     assert found["graph"]["edges"] == 3
     assert found["tables"]["guessed"] == ["dst", "id", "label"]
     text = (ROOT / "docs" / "json.md").read_text()

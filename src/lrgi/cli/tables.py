@@ -107,7 +107,8 @@ def imported_in_words(done: Imported) -> str:
         ),
     ]
     for column in encoding.columns:
-        lines.append((f"  {column.name}", _column(column)))
+        hint = done.hints.get(column.name)
+        lines.append((f"  {column.name}", _column(column) + (f"; it {hint}" if hint else "")))
     if encoding.made is not None:
         lines.append(("  made", made_in_words(encoding.made)))
     lines += [(f"  {name}", f"left out: {why}") for name, why in encoding.ignored.items()]

@@ -73,6 +73,46 @@ def test_a_spreadsheets_csv(place):
     assert features["Notiz is missing"] == [0, 1, 1]
 
 
+def test_a_title_above_the_header_is_passed_over(place):
+    edges = place.file("e.csv", "Calls of 2024;;\r\n;;\r\nFrom;To;Note\r\na;b;x\r\nb;c;\r\n")
+    nodes = place.file("n.csv", '"People; all",,\n,,\nid,age,city\na,1,x\nb,2,y\nc,4,x\n')
+    graph, done = place.read(edges, nodes)
+    assert (graph.ids.tolist(), done.edges.read, done.nodes.read) == (["a", "b", "c"], 2, 3)
+    assert done.columns == {"src": "From", "dst": "To", "id": "id"}
+    half = place.file("h.csv", "a,\nb,c\nc,a\n")  # no known name below: a row like others
+    assert place.read(half, None, wishes=DEGREE)[1].edges.empty_end == 1
+
+
+def test_numbers_and_dates_in_a_readers_dress_are_named(place):
+    nodes = place.file(
+        "n.csv",
+        'id,income,share,price,when,plain,city,day\na,"1,234.50",12%,€ 3,31.12.2024,1,Rome,2024-12-31\n'
+        'b,"2,345.00",7%,€ 4.50,01.02.2025,2,Oslo,2025-02-01\nc,10,n/a,€ 5,,3,12%,2025-03-01\n',
+    )
+    graph, done = place.read(nodes=nodes)
+    plainly = "write them without signs and thousands, such as 1234.5"
+    assert done.hints == {
+        "income": f"looks like numbers, got '1,234.50'; {plainly}",
+        "share": f"looks like numbers, got '12%'; {plainly}",
+        "price": f"looks like numbers, got '€ 3'; {plainly}",
+        "when": "looks like dates, got '01.02.2025'; write them such as 2024-12-31",
+    }
+    kinds = {column.name: column.kind for column in graph.encoding.columns}
+    assert (kinds["income"], kinds["plain"], kinds["day"]) == ("category", "number", "time")
+    assert done.to_json()["hints"] == done.hints
+    _, again = place.read(nodes=place.file("z.csv", "id,zip\na,1.000\nb,2.000\nc,x\n"))
+    assert again.hints == {}
+
+
+def test_a_utf_16_export_with_everything(place):
+    text = 'id\tname\tsize\r\n1\t"a\tb"\t1.5\r\n2\t"line\r\nbreak"\t\r\n3\tÄ\t2\r\n\t\t\r\n'
+    edges = place.file("e.txt", "src\tdst\r\n1\t2\r\n2\t3\r\n".encode("utf-16"))
+    graph, done = place.read(edges, place.file("n.txt", text.encode("utf-16")))
+    assert graph.ids.tolist() == [1, 2, 3]
+    assert done.nodes.empty_id == 1
+    assert "name=line\r\nbreak" in graph.encoding.features
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -237,6 +277,10 @@ BAD = [
         "must be text in UTF-8, got other bytes in line 2",
     ),
     ({"edges": ("e.csv", 'src,dst\n"a,b\n')}, "quotes in a CSV must be closed"),
+    (
+        {"edges": ("e.csv", b"src,dst\ra,b\rb,c\r")},
+        "lines of a CSV must end as on Unix or .* old Macs in .*e.csv",
+    ),
     ({"edges": ("e.xlsx", b"PK\x03\x04 a spreadsheet")}, "must be Parquet, CSV, .* as 'CSV UTF-8'"),
     ({"edges": ("e.parquet", b"PAR1 no more than that")}, "a table must be readable, got .*check the file"),
     ({"edges": ("e.csv.gz", b"no gzip")}, "ending in .gz must be gzipped"),

@@ -18,6 +18,7 @@ NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
 _SAMPLE = 1 << 18  # bytes
 _ROWS = 100
+_TITLES = 5  # lines above the header that are looked at
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _IS_NUMBER = re.compile(NUMBER)
 
@@ -48,7 +49,13 @@ def dialect_of(
     """
     raw = _beginning(path)
     encoding = encoding or _encoding(raw)
-    lines = _decoded(raw, encoding, path).splitlines(keepends=True)
+    text = _decoded(raw, encoding, path)
+    if "\r" in text and "\n" not in text:
+        raise FormatError(
+            f"lines of a CSV must end as on Unix or Windows, got those of old Macs in {path}; save it as "
+            "'CSV UTF-8'"
+        )
+    lines = text.splitlines(keepends=True)
     skip = 0
     if lines and (named := re.fullmatch(r"sep=(.)", lines[0].strip("\r\n"))):  # Excel's own
         delimiter, skip = delimiter or named[1], 1
@@ -60,6 +67,9 @@ def dialect_of(
     if not delimiter:
         tabs = any(suffix in (".tsv", ".tab") for suffix in path.suffixes)
         delimiter = "\t" if tabs else max(_DELIMITERS, key=lambda d: _consistency(rest, d))
+    if header == "auto" and (titles := _titles(lines[skip:], delimiter, known)):
+        skip += titles
+        rest = "".join(lines[skip:])
     first = [cell.strip(" ") for cell in _rows(rest, delimiter)[0]]
     has_header = header == "yes" or (header == "auto" and _is_header(first, known))
     return Dialect(delimiter, encoding, skip, has_header, _names(first, has_header))
@@ -117,6 +127,15 @@ def _consistency(text: str, delimiter: str) -> tuple[bool, float, int, int]:
     alike = sum(len(row) == width for row in rows) / len(rows)
     # A space is the last resort; among equals the order of _DELIMITERS decides.
     return width > 1, round(alike, 1), width if delimiter != " " else 0, -_DELIMITERS.index(delimiter)
+
+
+def _titles(lines: list[str], delimiter: str, known: Collection[str]) -> int:
+    """Lines before the header in which at most one cell says something, such as the title of a sheet."""
+    for at, line in enumerate(lines[:_TITLES]):
+        cells = [cell.strip(' "\r\n').lower() for cell in line.split(delimiter)]
+        if sum(map(bool, cells)) > 1:
+            return at if any(cell in known for cell in cells) else 0
+    return 0
 
 
 def _is_header(first: list[str], known: Collection[str]) -> bool:

@@ -20,6 +20,12 @@ GAPS = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 
 _GAP = f"IN ({', '.join(literal(word) for word in GAPS)})"
 _COMMA = r"[+-]?[0-9]*,[0-9]+"
+# What a spreadsheet program writes for a reader's eye: it could mean several things, so it is not read.
+_DRESSED = {
+    "numbers": r"[+-]?[$€£]? ?[0-9]{1,3}([.,' ’]?[0-9]{3})*([.,][0-9]+)? ?(%|[$€£]|EUR|USD)?",
+    "dates": r"[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}( [0-9:]+)?",
+}
+_PLAIN = {"numbers": "without signs and thousands, such as 1234.5", "dates": "such as 2024-12-31"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Field:
     kind: str  # what it is taken for: number, time, category, list, or left: it makes no features
     value: str
     why: str = ""  # of a column that is left
+    hint: str = ""  # what may be wrong with how it is written
 
     @property
     def kept(self) -> bool:
@@ -78,6 +85,8 @@ def judge(db: Engine, source: Source, plan: TablePlan, roles: Collection[str]) -
         elif family == "text" and name not in forced:
             kind, why = _text_kind(db, source, at)
         field = _field(source, name, at, family, kind)
+        if family == "text" and kind == "category" and not why and name not in (*forced, *ignored):
+            field = replace(field, hint=_hint(db, at))
         if name in ignored:
             why = "as asked"
         fields.append(replace(field, kind="left", why=why) if why else field)
@@ -158,6 +167,19 @@ def _text_kind(db: Engine, source: Source, at: str) -> tuple[str, str]:
     if numbers + gaps == total:
         return "number", ""
     return ("time", "") if times + gaps == total else ("category", "")
+
+
+def _hint(db: Engine, at: str) -> str:
+    """What to change in a column of categories that are numbers or dates in dress; else nothing."""
+    for what, pattern in _DRESSED.items():
+        dressed = f"regexp_full_match({at}, {literal(pattern)})"
+        plain = f"regexp_full_match({at}, {literal(NUMBER)})"
+        if not db.rows(
+            f"SELECT 1 FROM node_rows WHERE NOT ({dressed} OR {plain} OR lower({at}) {_GAP}) LIMIT 1"
+        ):
+            (some,) = db.one(f"SELECT min({at}) FILTER ({dressed} AND NOT {plain}) FROM node_rows")
+            return f"looks like {what}, got {some!r}; write them {_PLAIN[what]}" if some is not None else ""
+    return ""
 
 
 def _check_values(db: Engine, field: Field, source: Source) -> None:

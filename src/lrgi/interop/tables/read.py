@@ -46,6 +46,7 @@ class Imported:
     columns: dict[str, str]  # role -> column
     guessed: tuple[str, ...]  # the roles whose column was not named by the caller
     encoding: Encoding
+    hints: dict[str, str]  # column -> what may be wrong with how it is written
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -54,6 +55,7 @@ class Imported:
             "nodes": asdict(self.nodes),
             "columns": dict(self.columns),
             "guessed": list(self.guessed),
+            "hints": dict(self.hints),
         }
 
 
@@ -108,13 +110,14 @@ def import_tables(
         tell("encoding the columns of the nodes")
         made = _Nodes(db, tables, rows, plan, wishes).write(entries, like, fresh)
         write_manifest(fresh, name or final.name, entries, encoding=made.encoding, attributes=made.attributes)
-    return Imported(found, counts, tables.columns, tables.guessed, made.encoding)
+    return Imported(found, counts, tables.columns, tables.guessed, made.encoding, made.hints)
 
 
 @dataclass(frozen=True)
 class _Made:
     encoding: Encoding
     attributes: FileEntry | None
+    hints: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ class _Nodes:
     def write(self, entries: dict[str, ArrayEntry], like: Encoding | None, directory: Path) -> _Made:
         """Labels, split, features and attributes; adds to `entries`."""
         encoding, attributes, labels, split = Encoding(), None, None, None
+        fields: list[Field] = []
         source = self.tables.nodes
         roles = {role: role_field(source, name) for role, name in self._roles().items()} if source else {}
         if "label" in roles:
@@ -151,7 +155,8 @@ class _Nodes:
             )
             if features is not None:
                 entries["features"] = features
-        return _Made(self._add_made(entries, encoding, like, split, directory), attributes)
+        hints = {field.name: field.hint for field in fields if field.hint}
+        return _Made(self._add_made(entries, encoding, like, split, directory), attributes, hints)
 
     def _roles(self) -> dict[str, str]:
         return {role: name for role, name in self.tables.columns.items() if role in ("label", "split")}
