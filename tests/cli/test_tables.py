@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 from lrgi.graph.store import open_graph
 from lrgi.training.run import open_run
@@ -145,3 +146,39 @@ def test_mistakes(lrgi, tables, monkeypatch, words, sentence):
     assert (answer.code, answer.out) == (2, "")
     assert sentence in answer.err
     assert not (tables / "g").exists()
+
+
+def test_folders_and_matrices_of_other_libraries(lrgi, tmp_path):
+    """`lrgi import PATH`, with features where there are some and made ones where there are none."""
+    matrix = sp.csr_array(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]]))
+    sp.save_npz(tmp_path / "a.npz", matrix)
+    np.save(tmp_path / "x.npy", np.eye(3))
+    bolt = tmp_path / "bolt"
+    bolt.mkdir()
+    np.save(bolt / "edges.npy", np.array([[0, 1], [1, 2]]))
+    np.save(bolt / "x.npy", np.eye(3))
+    (bolt / "metadata.yaml").write_text(
+        "dataset_name: bolt\n"
+        "graph: {nodes: [{num: 3}], edges: [{format: numpy, path: edges.npy}]}\n"
+        "feature_data: [{domain: node, name: feat, format: numpy, path: x.npy}]\n"
+    )
+    ogb = tmp_path / "ogbn_mine" / "raw"
+    ogb.mkdir(parents=True)
+    counts = {"num_nodes_list": [3], "num_edges_list": [2]}
+    np.savez(ogb / "data.npz", edge_index=[[0, 1], [1, 2]], node_feat=np.eye(3), **counts)
+    for given in ([tmp_path / "a.npz", "--features", tmp_path / "x.npy"], [bolt], [ogb.parent]):
+        answer = lrgi("import", *given, "--out", tmp_path / "g", "--overwrite", "--json")
+        assert answer.code == 0, answer.err
+        assert answer.json["graph"]["edges"] == 4
+        np.testing.assert_array_equal(open_graph(tmp_path / "g").features.array, np.eye(3))
+    answer = lrgi(
+        "import", tmp_path / "a.npz", "--out", tmp_path / "d", "--directed", "--features-from", "degree"
+    )
+    assert "21 columns made from the structure" in answer.err
+    assert open_graph(tmp_path / "d").num_edges == 2
+    assert open_graph(tmp_path / "d").encoding.made["from"] == "degree"
+    answer = lrgi("import", tmp_path / "a.npz", "--out", tmp_path / "n")
+    assert (answer.code, answer.out) == (2, "")
+    assert "a graph must have features, got none; give x [N, d]" in answer.err
+    answer = lrgi("import", tmp_path, "--out", tmp_path / "n")
+    assert "a folder to import must hold metadata.yaml (GraphBolt) or raw/edge.csv.gz (OGB)" in answer.err

@@ -80,6 +80,38 @@ def test_duckdb_reads_the_shards_and_they_have_a_fixed_size(tmp_path):
     np.testing.assert_array_equal(np.array([row[1] for row in found], dtype=np.float16), expected)
 
 
+def by_pandas(folder):
+    frame = pd.read_parquet(folder / "vectors")
+    return frame["id"].tolist(), np.stack(frame["embedding"])
+
+
+def by_duckdb(folder):
+    found = duckdb.sql(f"FROM '{folder}/vectors/*.parquet'").fetchall()
+    return [name for name, _ in found], np.array([vector for _, vector in found])
+
+
+def by_pyarrow(folder):
+    table = pq.read_table(folder / "vectors")
+    flat = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return table["id"].to_pylist(), flat.reshape(len(table), -1)
+
+
+def by_polars(folder):
+    polars = pytest.importorskip("polars")
+    frame = polars.read_parquet(folder / "vectors" / "*.parquet")
+    return frame["id"].to_list(), np.array(frame["embedding"].to_list())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("read", [by_pandas, by_duckdb, by_pyarrow, by_polars])
+def test_every_reader_finds_the_same_ids_and_numbers(tmp_path, read, dtype):
+    export(tmp_path / "e", ExportPlan(kind="parquet", shard_rows=100, dtype=dtype))
+    ids, vectors = read(tmp_path / "e")
+    assert ids == NAMES.tolist()
+    expected = embed_layers(ENCODER, GRAPH).astype(dtype)
+    np.testing.assert_array_equal(vectors.astype(dtype), expected)
+
+
 def test_manifests_hold_checksums(tmp_path):
     manifest = export(tmp_path / "a", ExportPlan(kind="npy"))
     for entry in manifest["arrays"].values():
