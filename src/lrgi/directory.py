@@ -104,8 +104,8 @@ def reserve(file: BinaryIO, size: int) -> None:
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold a directory for this process; InputError where another one does.
+def locked(directory: Path, what: str = "a run directory") -> Iterator[None]:
+    """Hold a directory for this process; InputError where another one does. `what` says what it is.
 
     The system lets go of it when the process ends, however it ends.
     """
@@ -115,7 +115,7 @@ def locked(directory: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         raise InputError(
-            f"a run directory must be used by one process at a time, got {directory}, in which another one "
+            f"{what} must be used by one process at a time, got {directory}, in which another one "
             "is working; wait for it, or choose another path"
         ) from None
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,14 @@ from lrgi.compute.allocator import empty_table, release_freed_memory
 from lrgi.compute.threads import lanes
 from lrgi.directory import check_seal, checksum, new_directory, write_file, write_sealed
 from lrgi.errors import FormatError, InputError
-from lrgi.graph.features import DenseTable, Table
+from lrgi.graph.features import DenseTable, Table, row_positions
 from lrgi.graph.graph import Graph
 from lrgi.graph.sinks import MemorySink, TableSink, sink_for, unnamed_array
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
 from lrgi.layers.propagate import PropagateLayer
 from lrgi.layers.rows import Rows
-from lrgi.sampling.block import graph_hop
+from lrgi.sampling.block import Hop, graph_hop
 
 FORMAT, VERSION = "lrgi-encoder", 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -177,21 +177,60 @@ def embed_layer(
     return sink.table()
 
 
+def embed_rows(
+    layer: GraphLayer,
+    graph: Graph,
+    table: Table,
+    rows: np.ndarray,
+    put: Callable[[np.ndarray, np.ndarray], None],
+    *,
+    beside: Path | None = None,
+) -> None:
+    """Some rows of U_(l), with the bits that `embed_layer` gives them; `put` takes (row numbers, values).
+
+    `rows` rise. Only they and their neighbours are read from the table. Sums run over neighbours in the
+    same order, and nothing that is computed of a row depends on what other rows are computed with it. What
+    the nodes offer goes to an unnamed file in the directory `beside` where it is large.
+    """
+    local = np.zeros(graph.num_nodes, dtype=graph.indices.dtype)  # first who is needed, then where
+    local[rows] = 1
+    bounds = np.concatenate([[0], np.cumsum(graph.indptr[rows + 1] - graph.indptr[rows])])
+    ranges = list(_chunks(bounds, CHUNK_EDGES))
+    for start, stop in ranges:
+        local[graph.indices[row_positions(graph.indptr, rows[start:stop])[1]]] = 1
+    local[rows] = 0
+    nodes = np.concatenate([rows, np.flatnonzero(local)])
+    local[nodes] = np.arange(len(nodes))
+    with torch.no_grad(), lanes():
+        sources = _all_sources(layer, table, beside, nodes)
+        for start, stop in ranges:
+            indptr, positions = row_positions(graph.indptr, rows[start:stop])
+            hop = Hop(indptr, local[graph.indices[positions]], len(nodes), start, graph.indptr, nodes)
+            own = Rows(table, rows[start:stop], str(layer.device))
+            put(rows[start:stop], layer.from_sources(sources, own, hop).cpu().numpy())
+        del sources
+    release_freed_memory()
+
+
 def propagated(graph: Graph, table: Table, out: np.ndarray | None = None) -> DenseTable:
     """The plain mean of a table's rows over each node's neighbours, the paper's v of u: [N, d]."""
     return embed_layer(PropagateLayer(table.shape[1], table.shape[1]), graph, table, out)
 
 
-def _all_sources(layer: GraphLayer, table: Table, beside: Path | None) -> tuple[Tensor, ...]:
-    """`layer.sources` of the whole table, filled a few rows at a time."""
+def _all_sources(
+    layer: GraphLayer, table: Table, beside: Path | None, nodes: np.ndarray | None = None
+) -> tuple[Tensor, ...]:
+    """`layer.sources` of the whole table or of some nodes, filled a few rows at a time."""
     whole: tuple[Tensor, ...] = ()
-    for start in range(0, table.shape[0], CHUNK_ROWS):
-        stop = min(start + CHUNK_ROWS, table.shape[0])
-        part = layer.sources(Rows(table.slice(start, stop), None, str(layer.device)))
+    count = table.shape[0] if nodes is None else len(nodes)
+    rows = Rows(table, nodes, str(layer.device))
+    for start in range(0, count, CHUNK_ROWS):
+        stop = min(start + CHUNK_ROWS, count)
+        part = layer.sources(rows.range(start, stop))
         if start == 0:
-            if stop == table.shape[0]:
+            if stop == count:
                 return part
-            shapes = [(table.shape[0], *values.shape[1:]) for values in part]
+            shapes = [(count, *values.shape[1:]) for values in part]
             whole = tuple(_scratch(shape, beside, layer.device) for shape in shapes)
         for target, values in zip(whole, part, strict=True):
             target[start:stop] = values

@@ -26,6 +26,7 @@ from lrgi.interop.export import DTYPES, KINDS, ExportPlan, export_embedding
 from lrgi.interop.export_work import check_export_place
 from lrgi.outputs import VIEWS
 from lrgi.training.run import Run, open_fitted
+from lrgi.update.tables import kept_outputs
 
 DESCRIPTION = """Write the embeddings of a graph's nodes: of any graph with the feature columns
 of the fitted one. What was made from tables gets the treatment of the fit.
@@ -114,12 +115,15 @@ def _run(arguments: argparse.Namespace, console: Console, world: World) -> dict[
         arguments.dtype,
         arguments.shard_rows,
     )
+    kept = kept_outputs(done.path, Path(arguments.graph)) if nodes is None and world.alone else {}
+    if kept:
+        console.note("taking the layers' outputs from the tables that the run keeps (lrgi update)")
     facts = sizes(graph)
     console.note(f"embedding {facts['nodes']:,} nodes, {facts['edges']:,} edges")
     begun = time.perf_counter()
     manifest = export_embedding(
         done.encoder, graph, out, plan,
-        source=source, ids=ids, nodes=nodes, about=about, overwrite=arguments.overwrite,
+        source=source, ids=ids, nodes=nodes, about=about, overwrite=arguments.overwrite, kept=kept,
         tell=console.note,
     )  # fmt: skip
     if world.rank > 0:

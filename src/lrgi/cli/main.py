@@ -26,6 +26,7 @@ COMMANDS = {
     "partition": "cut a graph into parts, for machines that cannot hold all of it",
     "grow": "add layers to a finished run, without fitting the others again",
     "embed": "write the embeddings of a graph's nodes, from a run",
+    "update": "add nodes and edges to a run's graph, and embed only what they touch",
     "neighbors": "list the nodes nearest to a node, with what your table knows of them",
     "probe": "score a run's embeddings of a graph with a linear classifier",
     "reproduce": "make a table or figure of the paper again, as far as the data is there",

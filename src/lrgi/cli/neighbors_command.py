@@ -22,6 +22,7 @@ from lrgi.nearest.search import INDEX_FROM, SEARCHES, Found, Nearest, nearest_no
 from lrgi.outputs import is_embedding_directory
 from lrgi.report.tables import Cell, Column, plain_table
 from lrgi.training.run import open_run
+from lrgi.update.tables import kept_outputs
 
 DESCRIPTION = """List the nodes nearest to a node, by the cosine of their embeddings, with their
 ids and what your own table knows of them.
@@ -128,6 +129,7 @@ def _embedding(arguments: argparse.Namespace, console: Console) -> Path:
         source={"path": str(Path(graph).absolute()), "checksum": fingerprint(graph)},
         layers=arguments.layers or "last",
         view=arguments.view or "u",
+        kept=lambda: kept_outputs(place, Path(graph)),
         tell=console.note,
     )
 

@@ -17,6 +17,7 @@ from lrgi.nearest.kept import NEIGHBORS
 from lrgi.outputs import MANIFEST, is_embedding_directory, verify_embedding
 from lrgi.training.run import is_run_directory
 from lrgi.training.verify import problems_of_run
+from lrgi.update.tables import problems_of_tables
 
 DESCRIPTION = """Read every byte of a graph, run, encoder or embedding directory: checksums,
 shapes, types, versions, and that all that is referred to is there. Nothing is changed.
@@ -56,7 +57,7 @@ def _problems(path: Path) -> tuple[str, list[str]]:
     if not path.exists():
         raise FormatError(f"a path to verify must exist, got {path}, which does not; check it")
     if is_run_directory(path) or (path / "run.json").exists():
-        problems = list(problems_of_run(path))
+        problems = [*problems_of_run(path), *problems_of_tables(path)]
         for name, verify in (("graph", verify_graph), (NEIGHBORS, verify_embedding)):
             if (path / name / MANIFEST).is_file():
                 problems += _of(verify, path / name)

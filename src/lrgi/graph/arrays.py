@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -171,6 +171,16 @@ class ArrayWriter:
         }
         np.lib.format.write_array_header_1_0(self._file, described)
         return self._file.tell()
+
+
+def write_parts(writer: ArrayWriter, parts: Iterable[npt.NDArray[Any]]) -> ArrayEntry:
+    """Write all rows that there are, and close the array; on an error it is only closed."""
+    try:
+        for part in parts:
+            writer.append(part)
+        return writer.close()
+    finally:
+        writer.discard()
 
 
 def describe_array(path: Path) -> ArrayEntry:

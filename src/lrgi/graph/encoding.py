@@ -85,6 +85,15 @@ class Encoding:
         """The names of the features made from columns."""
         return tuple(name for column in self.columns for name in column.features)
 
+    def gaps(self) -> npt.NDArray[np.float32]:
+        """The features [len(features)] of a node of which no column is known."""
+        made, at = np.zeros(len(self.features), dtype=np.float32), 0
+        for column in self.columns:
+            at += len(column.features)
+            if column.missing:
+                made[at - 1] = 1
+        return made
+
     def same_features(self, other: Encoding) -> bool:
         """Whether both treat features alike."""
         return self.columns == other.columns and self.made == other.made

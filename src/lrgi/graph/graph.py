@@ -34,6 +34,7 @@ class Graph:
     offsets   int64[G+1]; graph g of a many-graph data set is nodes offsets[g]:offsets[g+1]
     name      what people call it
     encoding  None, or how the features were made of a table's columns
+    directed  whether edges were kept as they were given, not made to go both ways; None: it is not known
 
     Construction checks everything once and raises InputError; arrays become read-only views.
     """
@@ -47,6 +48,7 @@ class Graph:
     offsets: npt.NDArray[np.int64] = field(default_factory=_one_graph)
     name: str = "graph"
     encoding: Encoding | None = None
+    directed: bool | None = None
 
     def __post_init__(self) -> None:
         self._settle()
@@ -81,7 +83,7 @@ class Graph:
         features: Any,
         *,
         num_nodes: int | None = None,
-        directed: bool = False,
+        directed: bool | None = False,
         labels: npt.ArrayLike | None = None,
         split: npt.ArrayLike | None = None,
         ids: npt.ArrayLike | None = None,
@@ -91,14 +93,15 @@ class Graph:
         """A graph from edges int[2, E], where row 0 sends to row 1.
 
         Unless `directed`, every edge is made to go both ways; with it, only the receiver reads the
-        sender. Duplicates merge and self loops are dropped (`graph.edges.in_neighbours` counts
-        them); nodes without edges stay. Features are an array [N, d] of numbers, a scipy sparse
-        matrix, or a Table; `num_nodes` is their number of rows unless said otherwise.
+        sender; None keeps edges too, and leaves open what they are. Duplicates merge and self loops
+        are dropped (`graph.edges.in_neighbours` counts them); nodes without edges stay. Features are
+        an array [N, d] of numbers, a scipy sparse matrix, or a Table; `num_nodes` is their number of
+        rows unless said otherwise.
         """
         table = as_table(features)
         nodes = table.shape[0] if num_nodes is None else int(num_nodes)
         _check_counts(nodes, table.shape[0])
-        built = in_neighbours(edges, nodes, directed=directed)
+        built = in_neighbours(edges, nodes, directed=directed is not False)
         graph = cls.trusted(
             built.indptr,
             built.indices,
@@ -108,6 +111,7 @@ class Graph:
             ids=None if ids is None else np.asarray(ids),
             offsets=None if offsets is None else np.asarray(offsets),
             name=name,
+            directed=directed,
         )
         graph._check_nodes()
         return graph

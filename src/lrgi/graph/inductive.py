@@ -59,6 +59,7 @@ def induced_subgraph(graph: Graph, nodes: npt.ArrayLike) -> tuple[Graph, npt.NDA
         offsets=np.unique(bounds),
         name=graph.name,
         encoding=graph.encoding,
+        directed=graph.directed,
     )
     return part, kept
 
@@ -87,6 +88,7 @@ def disjoint_union(graphs: Sequence[Graph], *, name: str | None = None) -> Graph
         ids=_join("ids", graphs, lambda graph: graph.ids),
         offsets=np.concatenate([*offsets, starts[-1:]]),
         name=graphs[0].name if name is None else name,
+        directed=graphs[0].directed if len({graph.directed for graph in graphs}) == 1 else None,
     )
 
 

@@ -96,6 +96,7 @@ def write_manifest(
     *,
     columns: int | None = None,
     encoding: Encoding | None = None,
+    directed: bool | None = None,
     attributes: FileEntry | None = None,
 ) -> None:
     """The manifest of a graph whose arrays are written; sparse features must say how many `columns`."""
@@ -109,6 +110,8 @@ def write_manifest(
         "graphs": entries["offsets"].shape[0] - 1 if "offsets" in entries else 1,
         "features": {"kind": kind, "columns": width},
     }
+    if directed is not None:
+        manifest["directed"] = directed
     if encoding is not None:
         manifest["encoding"] = encoding.to_json()
     if attributes is not None:
@@ -117,11 +120,21 @@ def write_manifest(
     write_sealed(directory / MANIFEST, manifest)
 
 
+def array_entries(path: str | os.PathLike[str]) -> dict[str, ArrayEntry]:
+    """What the manifest of a graph directory says of its arrays, by name."""
+    return _entries(_read_manifest(Path(path)))
+
+
+def attributes_entry(path: str | os.PathLike[str]) -> FileEntry | None:
+    """What the manifest says of the file with the user's own columns; None without one."""
+    given = _read_manifest(Path(path)).get("attributes")
+    return None if given is None else FileEntry.from_json(given, "attributes")
+
+
 def attributes_of(path: str | os.PathLike[str]) -> Path | None:
     """The Parquet file of a graph directory with the user's own columns, a row per node; None without one."""
-    directory = Path(path)
-    given = _read_manifest(directory).get("attributes")
-    return None if given is None else FileEntry.from_json(given, "attributes").find(directory)
+    entry = attributes_entry(path)
+    return None if entry is None else entry.find(Path(path))
 
 
 def open_graph(path: str | os.PathLike[str]) -> Graph:
@@ -140,6 +153,7 @@ def open_graph(path: str | os.PathLike[str]) -> Graph:
             **{key: arrays.get(key) for key in ("labels", "split", "ids", "offsets")},
             name=str(manifest["name"]),
             encoding=None if manifest.get("encoding") is None else Encoding.from_json(manifest["encoding"]),
+            directed=_directed(manifest),
         )
     except KeyError as missing:
         raise _broken(directory, f"no {missing}") from None
@@ -192,7 +206,8 @@ def is_graph_directory(path: str | os.PathLike[str]) -> bool:
 def _write(graph: Graph, directory: Path) -> None:
     entries = {key: write_array(directory / f"{key}.npy", array) for key, array in _arrays(graph).items()}
     columns = None if isinstance(graph.features, DenseTable) else graph.num_features
-    write_manifest(directory, graph.name, entries, columns=columns, encoding=graph.encoding)
+    encoding, directed = graph.encoding, graph.directed
+    write_manifest(directory, graph.name, entries, columns=columns, encoding=encoding, directed=directed)
 
 
 def _arrays(graph: Graph) -> dict[str, npt.NDArray[Any]]:
@@ -268,6 +283,13 @@ def _table(manifest: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Tab
     return SparseTable(
         arrays["features_indptr"], arrays["features_indices"], arrays["features_data"], columns
     )
+
+
+def _directed(manifest: dict[str, Any]) -> bool | None:
+    given = manifest.get("directed")
+    if given is not None and not isinstance(given, bool):
+        raise InputError(f"directed must be true or false, got {given!r}")
+    return given
 
 
 def _broken(directory: Path, found: str) -> FormatError:

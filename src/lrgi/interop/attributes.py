@@ -12,7 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lrgi.errors import InputError
+from lrgi.graph.arrays import FileEntry
+from lrgi.graph.ids import is_whole
 from lrgi.graph.store import ATTRIBUTES, attributes_of, check_bytes, open_graph
+
+_BATCH = 1 << 16
 
 
 def attributes_at(
@@ -31,6 +35,70 @@ def attributes_at(
     if labels is None or labels.ndim != 1 or places is None:
         return [{} for _ in ids]
     return [{"label": None if value < 0 else value} for value in labels[places].tolist()]
+
+
+def write_changed_attributes(
+    path: Path, out: Path, ids: Sequence[str], rows: Any, places: npt.NDArray[np.int64]
+) -> FileEntry:
+    """A nodes.parquet with some rows changed and some behind the others, written to `out`.
+
+    `ids` are those of the nodes behind, whose columns are gaps unless they have a row; `rows` is an Arrow
+    table or None, `places` says which node each row is of. A column that `rows` does not have stays as it was.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = pa.table({}) if rows is None else rows
+    old, begun = pq.ParquetFile(path), 0
+    order = np.argsort(places, kind="stable")
+    places, rows = places[order], rows.take(pa.array(order)) if rows.num_columns else rows
+    schema = _with_ids(old.schema_arrow, ids)
+    count = old.metadata.num_rows
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        for batch in old.iter_batches(_BATCH):
+            table = pa.Table.from_batches([batch]).cast(schema)
+            writer.write_table(_replaced(table, rows, places, begun))
+            begun += batch.num_rows
+        if ids:
+            names = {"id": pa.array(ids, pa.string()).cast(schema.field("id").type)}
+            gaps = [names.get(f.name, pa.nulls(len(ids), f.type)) for f in schema]
+            writer.write_table(_replaced(pa.table(gaps, schema=schema), rows, places, count))
+    return FileEntry.of(out)
+
+
+def _with_ids(schema: Any, ids: Sequence[str]) -> Any:
+    """The schema, with ids as text where one of the new ones is no whole number."""
+    import pyarrow as pa
+
+    at = schema.get_field_index("id")
+    if pa.types.is_integer(schema.field(at).type) and not all(map(is_whole, ids)):
+        return schema.set(at, pa.field("id", pa.string()))
+    return schema
+
+
+def _replaced(table: Any, rows: Any, places: npt.NDArray[np.int64], begin: int) -> Any:
+    """The table, whose first row is node `begin`, with the rows that lie in it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first, last = np.searchsorted(places, [begin, begin + table.num_rows])
+    if first == last:
+        return table
+    mask = np.zeros(table.num_rows, dtype=bool)
+    mask[places[first:last] - begin] = True
+    for at, field in enumerate(table.schema):
+        if field.name == "id" or field.name not in rows.column_names:
+            continue
+        try:
+            given = rows[field.name].slice(first, last - first).combine_chunks().cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError(
+                f"column {field.name!r} must hold {field.type} as in the graph, got other values "
+                f"({str(error).splitlines()[0]}); correct it"
+            ) from None
+        whole = table[field.name].combine_chunks()
+        table = table.set_column(at, field, pc.replace_with_mask(whole, pa.array(mask), given))
+    return table
 
 
 def _from_parquet(path: Path, places: npt.NDArray[np.int64] | None, ids: list[str]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ Rows are in the order of the graph's nodes, each once. Memory does not grow with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ def export_embedding(
     nodes: npt.NDArray[np.int64] | None = None,
     about: dict[str, Any] | None = None,
     overwrite: bool = False,
+    kept: Mapping[int, Table] | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Embed a graph into a directory and return its manifest; an interrupted export of the same goes on.
@@ -72,6 +73,7 @@ def export_embedding(
     `about` is kept in the manifest. Memory does not grow with the graph. Several processes share the work:
     of a whole graph any of them makes any range and any shard, in a folder that all see; of a graph in parts
     each embeds its own, and process 0 writes. Process 0 returns the manifest, the others nothing.
+    `kept` are outputs of layers of a whole graph, by number, that need not be made.
     Raises InputError before anything is written where the place holds something else.
     """
     encoder.check_columns(graph)
@@ -87,7 +89,7 @@ def export_embedding(
             f"the place for an embedding by several processes must be a folder that all see, got {path}; "
             "choose one that they share, or start it as one process"
         )
-    tables = _tables(encoder, graph, layers, plan.view, work)
+    tables = _tables(encoder, graph, layers, plan.view, work, kept or {})
     world.wait()
     if world.rank > 0 and (parts or plan.kind != "parquet"):
         return {}
@@ -112,11 +114,18 @@ def export_embedding(
     return manifest
 
 
-def _tables(encoder: Encoder, graph: Graph, layers: tuple[int, ...], view: str, work: Work) -> list[Table]:
+def _tables(
+    encoder: Encoder,
+    graph: Graph,
+    layers: tuple[int, ...],
+    view: str,
+    work: Work,
+    kept: Mapping[int, Table],
+) -> list[Table]:
     """Whose rows, side by side, are the embedding."""
     if isinstance(graph, Part):
         return PartTables(encoder, graph, layers, view, work).columns()
-    return Tables(encoder, graph, layers, view, work).columns()
+    return Tables(encoder, graph, layers, view, work, kept).columns()
 
 
 def _identity(encoder: Encoder, facts: dict[str, Any], plan: ExportPlan, source: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,13 +30,14 @@ class Tables:
     layers: tuple[int, ...]
     view: str
     work: Work
+    kept: Mapping[int, Table] = field(default_factory=dict)  # outputs, by layer, that need not be made
 
     def columns(self) -> list[Table]:
         """The tables whose rows, side by side, are the embedding."""
         at: dict[int, Table] = {}
         table: Table = self.graph.features
         last = max(self.layers)
-        finished = [n for n in range(1, last + 1) if f"U_{n}" in self.work.done]
+        finished = [n for n in range(1, last + 1) if f"U_{n}" in self.work.done or n in self.kept]
         for number in range(last + 1):
             if number > 0 and (number in self.layers or number >= max(finished, default=1)):
                 table = self._layer(number, table)
@@ -49,6 +51,8 @@ class Tables:
         return [tables[number] for number in self.layers for tables in both]
 
     def _layer(self, number: int, table: Table) -> Table:
+        if number in self.kept:
+            return self.kept[number]
         layer, name = self.encoder.layers[number - 1], f"U_{number}"
         if name not in self.work.done:
             self.work.tell(f"layer {number} of all nodes")

@@ -52,5 +52,5 @@ def featured(graph: Graph, source: Source = None) -> Graph:
 
 def with_features(graph: Graph, features: npt.NDArray[np.float32], encoding: Encoding) -> Graph:
     """The same graph with other features; nothing else is checked again."""
-    rest = {key: getattr(graph, key) for key in ("labels", "split", "ids", "offsets", "name")}
+    rest = {key: getattr(graph, key) for key in ("labels", "split", "ids", "offsets", "name", "directed")}
     return Graph.trusted(graph.indptr, graph.indices, DenseTable(features), encoding=encoding, **rest)

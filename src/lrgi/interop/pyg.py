@@ -42,7 +42,7 @@ def from_pyg(data: Any, *, split: int = 0, name: str = "graph", features_from: S
     graph = Graph.from_edges(
         _joined_edges(parts, sizes) if many else _numpy(parts[0].edge_index),
         join_tables([_table(part, size) for part, size in zip(parts, sizes, strict=True)]),
-        directed=True,
+        directed=None,  # an undirected edge is listed in both directions
         labels=_all_or_none("y", [_labels(part) for part in parts]),
         split=_all_or_none("masks", splits),
         ids=_all_or_none("n_id", [_ids(part) for part in parts]),

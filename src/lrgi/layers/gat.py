@@ -29,6 +29,7 @@ class GATLayer(GraphLayer):
     """Attention with `heads` heads of width out_dim / heads, concatenated, plus a linear skip."""
 
     kind = "gat"
+    reads_degrees = False
 
     def __init__(self, in_dim: int, out_dim: int, heads: int = 4, slope: float = 0.2) -> None:
         super().__init__(in_dim, out_dim)

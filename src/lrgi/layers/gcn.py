@@ -63,6 +63,7 @@ class NormalisedSumLayer(PropagateLayer):
     """u_i = sum_j s_i s_j x_j: nothing to fit."""
 
     kind = "normalised-sum"
+    reads_itself = reads_degrees = True
 
     def forward(self, x: Rows | Tensor, *hops: Hop) -> Tensor:
         """u of the hop's rows."""

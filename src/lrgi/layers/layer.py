@@ -22,6 +22,8 @@ class GraphLayer(nn.Module, ABC):
     """
 
     kind: str  # the name in a plan and in a saved encoder
+    reads_itself = True  # whether a node's own input decides its output
+    reads_degrees = True  # whether its neighbours' degrees do; its own may always
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()

@@ -15,6 +15,7 @@ class MeanLayer(GraphLayer):
     """No skip, no activation; a node without neighbours gets b."""
 
     kind = "mean"
+    reads_itself = reads_degrees = False
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)

@@ -16,6 +16,7 @@ class PropagateLayer(GraphLayer):
     """As many columns out as in; a node without neighbours gets zeros."""
 
     kind = "propagate"
+    reads_itself = reads_degrees = False
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)

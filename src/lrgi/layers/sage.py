@@ -16,6 +16,7 @@ class SAGELayer(GraphLayer):
     """The mean of the neighbours and the node itself, each projected."""
 
     kind = "sage"
+    reads_degrees = False
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)

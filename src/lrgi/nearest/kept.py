@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lrgi.directory import checksum, locked
 from lrgi.encoder import CONFIG
 from lrgi.errors import FormatError
+from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
 from lrgi.interop.export import ExportPlan, export_embedding
 from lrgi.outputs import Layers, chosen_layers, read_manifest, verify_vectors
@@ -24,12 +25,14 @@ def kept_embedding(
     source: dict[str, str],
     layers: Layers = "last",
     view: str = "u",
+    kept: Callable[[], Mapping[int, Table]] = dict,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """The directory inside the run with the embeddings of all nodes; `load` gives the graph to embed.
 
     `source` says which graph it is: `path` and `checksum`. A run keeps one such embedding: of another graph,
-    encoder, layer or view it is made again. An interrupted one goes on.
+    encoder, layer or view it is made again. An interrupted one goes on. `kept` gives outputs of layers that
+    are there already.
     """
     chosen, place = chosen_layers(layers, len(run.encoder.layers)), run.path / NEIGHBORS
     of = {
@@ -45,7 +48,7 @@ def kept_embedding(
             about: dict[str, Any] = {"run": str(run.path), "source": source, "of": of}
             export_embedding(
                 run.encoder, graph, place, ExportPlan(chosen, view, "npy"),
-                source=source["checksum"], about=about, overwrite=True, tell=tell,
+                source=source["checksum"], about=about, overwrite=True, kept=kept(), tell=tell,
             )  # fmt: skip
     return place
 

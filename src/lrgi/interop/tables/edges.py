@@ -139,21 +139,9 @@ def write_neighbours(
 
 def write_ids(db: Engine, nodes: int, directory: Path, *, whole: bool) -> ArrayEntry:
     """The user's own ids in the order of the nodes: whole numbers where all of them are, else text."""
+    letters = 0
     if not whole:
-        letters, zeros, numbers = db.one(
-            f"SELECT max(length(id)), bool_or(contains(id, chr(0))), bool_and({_WHOLE}) FROM ids"
-        )
-        if zeros:
-            raise InputError(
-                "an id must not hold the character of code 0, got one that does; replace it by another one"
-            )
-        if letters > _MOST_LETTERS:
-            (longest,) = db.one(f"SELECT left(id, 40) FROM ids WHERE length(id) = {letters} LIMIT 1")
-            raise InputError(
-                f"an id must have at most {_MOST_LETTERS:,} letters, got {letters:,} in {longest!r}...; "
-                "check the column, or shorten it"
-            )
-        whole = numbers
+        whole, letters = check_ids(db)
     kept = ArrayWriter(directory / "ids.npy", np.int64 if whole else f"<U{letters}")
     try:
         for batch in db.batches(f"SELECT {'id::BIGINT' if whole else 'id'} FROM ids ORDER BY n"):
@@ -163,6 +151,27 @@ def write_ids(db: Engine, nodes: int, directory: Path, *, whole: bool) -> ArrayE
         return kept.close()
     finally:
         kept.discard()
+
+
+def check_ids(db: Engine) -> tuple[bool, int]:
+    """Whether all ids, which are text, look like whole numbers, and the letters of the longest.
+
+    InputError for one that cannot be kept.
+    """
+    letters, zeros, numbers = db.one(
+        f"SELECT max(length(id)), bool_or(contains(id, chr(0))), bool_and({_WHOLE}) FROM ids"
+    )
+    if zeros:
+        raise InputError(
+            "an id must not hold the character of code 0, got one that does; replace it by another one"
+        )
+    if (letters or 0) > _MOST_LETTERS:
+        (longest,) = db.one(f"SELECT left(id, 40) FROM ids WHERE length(id) = {letters} LIMIT 1")
+        raise InputError(
+            f"an id must have at most {_MOST_LETTERS:,} letters, got {letters:,} in {longest!r}...; "
+            "check the column, or shorten it"
+        )
+    return bool(numbers), letters or 0
 
 
 def _ids(column: Any) -> npt.NDArray[Any]:

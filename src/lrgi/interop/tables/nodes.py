@@ -124,7 +124,7 @@ def write_nodes(
             table.append(batch.columns[1], batch.columns[2 + len(encoded) :], keep)
         for batch in db.batches("SELECT id FROM ids WHERE row IS NULL ORDER BY n"):
             if features is not None:
-                features.append(_gaps(encoded, batch.num_rows))
+                features.append(np.tile(encoding.gaps(), (batch.num_rows, 1)))
             table.append(batch.column(0), [None] * len(shown), np.ones(batch.num_rows, dtype=bool))
         return (features.close() if features is not None else None), table.close()
     finally:
@@ -141,6 +141,19 @@ def encoded_batches(
         yield start, _encoded(encoded, batch.columns[1:], batch.num_rows)
 
 
+def attributes_in_memory(db: Engine, fields: Sequence[Field], rows: Rows) -> Any:
+    """An Arrow table of the user's own columns of the rows that are kept, as nodes.parquet has them."""
+    import pyarrow as pa
+
+    names, parts = [field.name for field in fields if field.kept], []
+    shown = [field for field in fields if field.kept]
+    for start, batch in _in_turn(db, [field.value for field in shown] or ["NULL"]):
+        arrays = [as_attribute(f, c, batch.num_rows) for f, c in zip(shown, batch.columns[1:], strict=False)]
+        keep = pa.array(rows.kept[start : start + batch.num_rows])
+        parts.append(pa.table(arrays, names=names).filter(keep) if names else pa.table({}))
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
 class _Attributes:
     """nodes.parquet while it is written: the id, then the user's own columns."""
 
@@ -154,17 +167,7 @@ class _Attributes:
 
         arrays = [ids]
         for field, column in zip(self._fields, columns, strict=True):
-            kind = {"number": pa.float64(), "time": pa.timestamp("us")}.get(field.kind)
-            kind = kind or (
-                pa.string() if field.kind == "category" or field.family == "text" else pa.float64()
-            )
-            if column is None:
-                arrays.append(pa.nulls(len(ids), kind))
-            elif field.kind == "time":
-                micro = pa.compute.round(pa.compute.multiply(column, 1e6)).cast(pa.int64())
-                arrays.append(micro.cast(kind))
-            else:
-                arrays.append(column.cast(kind))
+            arrays.append(as_attribute(field, column, len(ids)))
         names = ["id", *(field.name for field in self._fields)]
         table = pa.table(arrays, names=_distinct(names)).filter(pa.array(keep))
         if self._writer is None:
@@ -178,6 +181,19 @@ class _Attributes:
     def discard(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def as_attribute(field: Field, column: Any, count: int) -> Any:
+    """A field's values as they stand in nodes.parquet, an Arrow array; None: gaps alone."""
+    import pyarrow as pa
+
+    kind = {"number": pa.float64(), "time": pa.timestamp("us")}.get(field.kind)
+    kind = kind or (pa.string() if field.kind == "category" or field.family == "text" else pa.float64())
+    if column is None:
+        return pa.nulls(count, kind)
+    if field.kind == "time":
+        return pa.compute.round(pa.compute.multiply(column, 1e6)).cast(pa.int64()).cast(kind)
+    return column.cast(kind)
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -234,15 +250,6 @@ def _values(column: Column, array: Any) -> npt.NDArray[Any]:
     flat = array.drop_null().flatten().to_numpy(zero_copy_only=False)
     values[given] = flat.reshape(-1, column.width)
     return values
-
-
-def _gaps(encoded: Sequence[tuple[Field, Column]], count: int) -> npt.NDArray[np.float32]:
-    out, at = np.zeros((count, sum(len(c.features) for _, c in encoded)), dtype=np.float32), 0
-    for _, column in encoded:
-        at += len(column.features)
-        if column.missing:
-            out[:, at - 1] = 1
-    return out
 
 
 def _many_labels(db: Engine, field: Field, rows: Rows) -> npt.NDArray[np.uint8]:

@@ -17,7 +17,7 @@ from lrgi.interop.tables.sources import Reading, Source, open_source
 class Tables:
     """What the engine holds now: edges(src, dst), and node_rows(row, id, c0, ...) of a node table."""
 
-    edges: Source
+    edges: Source | None
     nodes: Source | None
     columns: dict[str, str]  # role -> column: src, dst, id, label, split
     guessed: tuple[str, ...]
@@ -26,15 +26,26 @@ class Tables:
 
 
 def open_tables(
-    db: Engine, edges: str, nodes: str | None, plan: TablePlan, tell: Callable[[str], None]
+    db: Engine,
+    edges: str | None,
+    nodes: str | None,
+    plan: TablePlan,
+    tell: Callable[[str], None],
+    *,
+    as_text: bool = False,
+    flag: str = "--edges",
 ) -> Tables:
-    """Read the tables' beginnings, choose columns, and make views of them (tables of what is text)."""
+    """Read the tables' beginnings, choose columns, and make views of them (tables of what is text).
+
+    `as_text`: whole numbers are ids like any other text.
+    """
     delimiter = "\t" if plan.delimiter == "\\t" else plan.delimiter
     reading = Reading(delimiter, plan.encoding, plan.edges_header)
-    ends = _known("src", "dst", plan.src, plan.dst)
-    edge_source = open_source(db, edges, "--edges", reading, ends)
-    columns = dict(zip(("src", "dst"), _ends(edge_source, plan), strict=True))
-    node_source = None
+    edge_source, node_source, columns = None, None, dict[str, str]()
+    if edges is not None:
+        ends = _known("src", "dst", plan.src, plan.dst)
+        edge_source = open_source(db, edges, flag, reading, ends)
+        columns |= dict(zip(("src", "dst"), _ends(edge_source, plan), strict=True))
     if nodes is not None:
         reading = replace(reading, header=plan.nodes_header)
         node_source = open_source(db, nodes, "--nodes", reading, _known("id", "label", "split", plan.id))
@@ -42,7 +53,7 @@ def open_tables(
     guessed = tuple(
         role for role in columns if not getattr(plan, "split_column" if role == "split" else role)
     )
-    ids = [(edge_source, columns["src"]), (edge_source, columns["dst"])]
+    ids = [(edge_source, columns[role]) for role in ("src", "dst") if edge_source is not None]
     if node_source is not None:
         ids.append((node_source, columns["id"]))
     for source, name in ids:
@@ -51,9 +62,12 @@ def open_tables(
                 f"ids must be text or whole numbers, got {source.columns[name]} in column {name!r}; "
                 "name another column"
             )
-    whole = all(source.is_whole(name) for source, name in ids)
+    whole = not as_text and all(source.is_whole(name) for source, name in ids)
     tell(_chosen(edge_source, node_source, columns, guessed))
-    _make_edges(db, edge_source, columns, whole=whole)
+    if edge_source is not None:
+        _make_edges(db, edge_source, columns, whole=whole)
+    else:
+        db.run("CREATE TABLE edges (src VARCHAR, dst VARCHAR)")
     if node_source is not None:
         make_node_rows(db, node_source, columns["id"], whole=whole)
     return Tables(edge_source, node_source, columns, guessed, whole, nodes is None or plan.unknown == "add")
@@ -124,10 +138,12 @@ def _make_edges(db: Engine, source: Source, columns: Mapping[str, str], *, whole
     db.run(f"CREATE VIEW edges AS SELECT {', '.join(parts)} FROM {source.scan}")
 
 
-def _chosen(edges: Source, nodes: Source | None, columns: Mapping[str, str], guessed: tuple[str, ...]) -> str:
+def _chosen(
+    edges: Source | None, nodes: Source | None, columns: Mapping[str, str], guessed: tuple[str, ...]
+) -> str:
     """Which columns are taken for what, as a line of progress."""
     said = [
         f"{role} = {name!r}" + (" (guessed)" if role in guessed else "") for role, name in columns.items()
     ]
-    where = f"edges {edges.title}" + (f", nodes {nodes.title}" if nodes else "")
-    return f"reading {where}: {', '.join(said)}"
+    where = [f"{what} {of.title}" for what, of in (("edges", edges), ("nodes", nodes)) if of is not None]
+    return f"reading {', '.join(where)}: {', '.join(said)}"

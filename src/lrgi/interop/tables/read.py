@@ -109,7 +109,10 @@ def import_tables(
             rows = kept_rows(db, counts.read, counts.total)
         tell("encoding the columns of the nodes")
         made = _Nodes(db, tables, rows, plan, wishes).write(entries, like, fresh)
-        write_manifest(fresh, name or final.name, entries, encoding=made.encoding, attributes=made.attributes)
+        write_manifest(
+            fresh, name or final.name, entries,
+            encoding=made.encoding, directed=plan.directed, attributes=made.attributes,
+        )  # fmt: skip
     return Imported(found, counts, tables.columns, tables.guessed, made.encoding, made.hints)
 
 
