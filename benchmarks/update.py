@@ -1,13 +1,14 @@
 """What share of the nodes a changed edge touches, layer by layer, and how much time that saves.
 
-    python benchmarks/update.py --record benchmarks/results/update.json
+    python benchmarks/update.py --prepare
+    python benchmarks/update.py --record benchmarks/results/update.json --page docs/update.md
 
-A graph like ogbn-products' training part (196,615 nodes, some 11 million directed edges, 100 columns) and an
-encoder of 3 layers with weights as drawn (time does not depend on them). Of the undirected edges 0.1 % and 1 %
-are changed: half of them removed, as many new ones between random nodes. Then the tables of the changed graph
-are made out of the old ones and from scratch, by the same code (files, checksums and all), one after the other;
-and as often as --repeat says, of which the least counts. Every value is compared, bit for bit.
-`embed_seconds` is embedding from scratch in memory alone, without keeping any table.
+A graph like ogbn-products' training part (196,615 nodes, some 11 million directed edges, 100 columns; the
+first command draws it) and an encoder of 3 layers with weights as drawn: time does not depend on them. Of
+the undirected edges 0.1 % and 1 % are changed: half of them removed, as many new ones between random
+nodes. Then the tables of the changed graph are made out of the old ones and from scratch, one after the
+other, by the same code: files, checksums and all. Every value is compared, bit for bit. `embed_seconds` is
+embedding from scratch in memory alone, without keeping any table.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from lrgi.encoder import Encoder
 from lrgi.graph.arrays import open_array
 from lrgi.graph.change import EdgeChange, edge_change, write_changed_edges
 from lrgi.graph.graph import Graph
+from lrgi.graph.store import open_graph, save_graph
 from lrgi.graph.synthetic import products_training
 from lrgi.layers.make import make_layer
 from lrgi.seed import stream
 from lrgi.update.refresh import Reach, refresh_tables
 from lrgi.update.tables import KeptTables, TablesWork, kept_tables
 
+BEGIN, END = "<!-- update: begin -->\n", "<!-- update: end -->"
 NOTHING = np.empty(0, np.int64)
 
 
@@ -47,23 +50,41 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--kinds", default="gat,gcn")
-    parser.add_argument("--shares", default="0.0001,0.001,0.01")
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--shares", default="0.001,0.01")
+    parser.add_argument("--repeat", type=int, default=1, help="of which the least counts")
+    parser.add_argument("--prepare", action="store_true", help="only draw the graph, into --scratch")
+    parser.add_argument("--page", type=Path, help="whose table is to say what the record says")
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/lrgi-update-benchmark"))
     parser.add_argument("--record", type=Path)
     given = parser.parse_args()
-    graph = products_training(given.nodes, given.degree)
-    rows = []
+    place = given.scratch / f"graph-{given.nodes}-{given.degree}"
+    if not place.is_dir():
+        save_graph(products_training(given.nodes, given.degree), place)
+    if given.prepare:
+        return
+    graph, rows = open_graph(place), []
     for kind in given.kinds.split(","):
         encoder = drawn_encoder(kind, graph.num_features, given.width, given.layers)
+        work = given.scratch / kind
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        old = tables(encoder, graph, work, "old")
         for share in map(float, given.shares.split(",")):
-            shutil.rmtree(given.scratch, ignore_errors=True)
-            row = {"layer": kind, "changed": share, **measured(encoder, graph, share, given)}
+            row = {"layer": kind, "changed": share, **measured(encoder, graph, old, share, given.repeat)}
             rows.append(row)
             print(in_words(row), flush=True)
-    shutil.rmtree(given.scratch, ignore_errors=True)
+        shutil.rmtree(work)
     if given.record:
-        keep(given.record, rows, graph, given)
+        if given.record.is_file():  # of other kinds of layers, measured before
+            before = json.loads(given.record.read_text())["rows"]
+            rows = [row for row in before if row["layer"] not in given.kinds.split(",")] + rows
+        record = as_record(rows, graph, given)
+        given.record.parent.mkdir(parents=True, exist_ok=True)
+        given.record.write_text(json.dumps(record, indent=2) + "\n")
+    if given.page and given.record:
+        text = given.page.read_text()
+        before, after = text.split(BEGIN)[0], text.split(END)[1]
+        given.page.write_text(f"{before}{BEGIN}{table_of(json.loads(given.record.read_text()))}{END}{after}")
 
 
 def drawn_encoder(kind: str, columns: int, width: int, count: int) -> Encoder:
@@ -97,24 +118,24 @@ def once(edges: np.ndarray) -> np.ndarray:
     return np.unique(np.sort(edges, axis=0), axis=1)
 
 
-def measured(encoder: Encoder, graph: Graph, share: float, given: argparse.Namespace) -> dict[str, Any]:
-    new, change = changed_graph(graph, share, given.scratch / "edges")
-    old = tables(encoder, graph, given.scratch, "old")
+def measured(encoder: Encoder, graph: Graph, old: KeptTables, share: float, repeat: int) -> dict[str, Any]:
+    scratch_folder = old.directory.parents[1]
+    new, change = changed_graph(graph, share, scratch_folder / f"edges {share}")
     reach = Reach(change.changed_rows(graph), NOTHING, False)
     update, scratch, embed = [], [], []
-    for number in range(given.repeat):
+    for number in range(repeat):
         begun = time.perf_counter()
-        work = TablesWork(given.scratch, {"graph": f"new {number}"}, lambda text: None)
+        work = TablesWork(scratch_folder, {"graph": f"new {number}"}, lambda text: None)
         layers = refresh_tables(encoder, new, old, reach, work)
         work.finish({})
         update.append((time.perf_counter() - begun, layers))
         begun = time.perf_counter()
-        fresh = tables(encoder, new, given.scratch, f"scratch {number}")
+        fresh = tables(encoder, new, scratch_folder, f"scratch {number}")
         scratch.append(time.perf_counter() - begun)
         begun = time.perf_counter()
         encoder.embed(new)
         embed.append(time.perf_counter() - begun)
-        made = kept_tables(given.scratch, {"graph": f"new {number}"})
+        made = kept_tables(scratch_folder, {"graph": f"new {number}"})
         assert made is not None
         for layer in range(1, len(encoder.layers) + 1):
             same = made.table(layer).array.view(np.int32) == fresh.table(layer).array.view(np.int32)
@@ -146,15 +167,15 @@ def tables(encoder: Encoder, graph: Graph, folder: Path, name: str) -> KeptTable
 def in_words(row: dict[str, Any]) -> str:
     shares = ", ".join(f"{layer['share']:.2%} ({layer['seconds']:.2f} s)" for layer in row["layers"])
     return (
-        f"{row['layer']:4} {row['changed']:.2%} of the edges: touched {shares}; update "
+        f"{row['layer']:4} {row['changed_edges']:,} edges: touched {shares}; update "
         f"{row['update_seconds']:.2f} s, from scratch {row['scratch_seconds']:.2f} s"
     )
 
 
-def keep(path: Path, rows: list[dict[str, Any]], graph: Graph, given: argparse.Namespace) -> None:
-    record = {
+def as_record(rows: list[dict[str, Any]], graph: Graph, given: argparse.Namespace) -> dict[str, Any]:
+    return {
         "benchmark": "update",
-        "command": f"python benchmarks/update.py --record {path}",
+        "command": f"python benchmarks/update.py --record {given.record}",
         "settings": {
             "nodes": graph.num_nodes,
             "edges": graph.num_edges,
@@ -170,8 +191,20 @@ def keep(path: Path, rows: list[dict[str, Any]], graph: Graph, given: argparse.N
         "versions": versions(),
         "rows": rows,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def table_of(record: dict[str, Any]) -> str:
+    """The rows of the page."""
+    numbers = range(1, record["settings"]["layers"] + 1)
+    titles = ["layers", "edges changed", *(f"layer {n} touched" for n in numbers)]
+    titles += ["update", "from scratch", "embedding in memory alone"]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for row in record["rows"]:
+        shares = " | ".join(f"{layer['share']:.1%}" for layer in row["layers"])
+        which = f"{row['layer']} | {row['changed_edges']:,} ({row['changed']:.3%})"
+        seconds = (row[f"{what}_seconds"] for what in ("update", "scratch", "embed"))
+        lines.append(f"| {which} | {shares} | {' | '.join(f'{one:.2f} s' for one in seconds)} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -315,7 +315,7 @@ def test_mistakes(base, tmp_path):
          "an id must have at most 1,000 letters"),
         ((run, graph), Wanted(remove_edges=str(base / "none.csv")),
          "--remove-edges must be a file, a glob or a folder of tables, got"),
-        ((run, tiny / "g"), Wanted(edges), "must have the 9 feature columns|made as those of the fit"),
+        ((run, tiny / "g"), Wanted(edges), "must have the 7 feature columns of the fit, got 12"),
         ((tiny / "run", tiny / "g"), Wanted(lone), "new nodes must have features, got none for '999'"),
         ((tiny / "run", tiny / "g"), Wanted(nodes=edges),
          "nodes of a graph of arrays must have one column of lists of 12 numbers, got dst"),
@@ -325,6 +325,10 @@ def test_mistakes(base, tmp_path):
             update_run(*place, wanted)
         assert not before or (place[1] / MANIFEST).read_bytes() == before
         assert not list(place[1].parent.glob(".g*"))
+    others = [HEAD, *(person(f"p{at}", at * 7 + 1) for at in range(150))]
+    import_tables(str(base / "e.csv"), base / "h", nodes=write(base / "n.csv", others))
+    with pytest.raises(InputError, match=r"must have features made as those of the fit, got .*h, which"):
+        update_run(run, base / "h", Wanted(edges))
     with module.locked(graph), pytest.raises(InputError, match="a graph directory must be used by one"):
         update_run(run, graph, Wanted(edges))
 

@@ -43,7 +43,7 @@ def write_changed_attributes(
     """A nodes.parquet with some rows changed and some behind the others, written to `out`.
 
     `ids` are those of the nodes behind, whose columns are gaps unless they have a row; `rows` is an Arrow
-    table or None, `places` says which node each row is of. A column that `rows` does not have stays as it was.
+    table or None, `places` says which node each row is of. A column that it does not have stays as it was.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

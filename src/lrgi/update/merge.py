@@ -78,8 +78,8 @@ def merged(graph: Graph, delta: Delta, less: Delta | None, *, add_unknown: bool,
     alone = int(np.count_nonzero(new >= delta.listed))
     if alone and (graph.encoding is None or isinstance(graph.features, SparseTable)):
         raise InputError(
-            f"new nodes must have features, got none for {delta.ids[new[-1]]!r}, which only the edges name; "
-            "give it a row in --nodes, or pass --unknown drop"
+            f"new nodes must have features, got none for {str(delta.ids[new[-1]])!r}, which only the edges "
+            "name; give it a row in --nodes, or pass --unknown drop"
         )
     places[new] = graph.num_nodes + np.arange(len(new))
     nodes = graph.num_nodes + len(new)
