@@ -109,7 +109,7 @@ def tables_in(folder, graph, layers, name):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 2**32), directed=st.booleans(), chunk=st.sampled_from([7, 1 << 20]))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_refreshed_tables_have_the_bits_of_tables_from_scratch(kind, seed, directed, chunk):
     case, layers = Case(seed, directed), layers_of(kind)
     rows = case.change().changed_rows(case.old)

@@ -119,7 +119,7 @@ def rewritten(folder, added, gone, rows, ids, directed):
 
 @pytest.mark.parametrize("name", ["undirected", "directed", "degrees"])
 @given(seed=st.integers(0, 2**31))
-@settings(max_examples=4)
+@settings(max_examples=3)
 def test_the_bits_of_importing_everything_anew(bases, tmp_path_factory, name, seed):
     folder = tmp_path_factory.mktemp("case") / "base"
     shutil.copytree(bases[name], folder)
