@@ -52,6 +52,7 @@ tables: install
 	@$(BIN)/lrgi reproduce --pages docs/results.md
 	@$(BIN)/lrgi reproduce --pages docs/scale.md
 	@$(BIN)/python benchmarks/page.py docs/benchmarks.md
+	@$(BIN)/python benchmarks/many_machines.py --page docs/many-machines.md >/dev/null
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/lrgi.egg-info

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 
+from lrgi.encoder import Encoder
 from lrgi.graph.partition import save_partition
+from lrgi.graph.store import save_graph
 from lrgi.graph.synthetic import planted_communities
 from lrgi.interop.metis import owners_by_metis
+from lrgi.training.run import read_record
 from reference import shared_fits
 from reference.hosts import Hosts, why_not
 from reference.worlds import Processes
@@ -83,3 +87,40 @@ def test_a_host_that_is_killed_is_one_sentence_at_once(remote, graph, tmp_path):
         assert "WorldError: the processes of a fit must all be within reach, got" in text
     remote.start(2)
     assert len(remote.run(3, shared_fits.fitted, graph, SETTINGS)) == 3
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_host_that_is_killed_and_comes_back_loses_no_finished_layer(remote, graph, tmp_path, lost):
+    """Host 0 is where the others meet: without it they say one sentence, with it again the run goes on."""
+    save_graph(graph, tmp_path / "graph")
+    words = ["fit", str(tmp_path / "graph"), "--no-probe", "--quiet", "--snapshot-seconds", "0.1"]
+    words += ["--layers", "2", "--width", "16", "--batch-size", "64", "--updates", "60", "--out"]
+    done = [(0, "")] * 3
+    assert remote.run(3, shared_fits.command, [*words, str(tmp_path / "whole")], None, alone=True) == done
+    out = [*words, str(tmp_path / "run")]
+    remote.begin(3, shared_fits.command, out, str(tmp_path / "sign"), alone=True)
+    shared_fits.wait_for(tmp_path / "sign")  # layer 2 is under way
+    remote.kill(lost)
+    for _, (code, said) in remote.answers([rank for rank in range(3) if rank != lost], SLACK):
+        assert code == 2
+        assert said.startswith("lrgi: error: the processes of a fit must all be within reach, got '")
+        assert said.count("\n") == 1
+    assert list((tmp_path / "run" / "state").glob("layer-1-*"))
+    remote.start(lost)
+    assert remote.run(3, shared_fits.command, out, None, alone=True) == done
+    where = read_record(tmp_path / "run")["resumed"][0]["where"]
+    assert "layer 2" in where or "after layer 1" in where
+    whole, again = (Encoder.load(tmp_path / name / "encoder") for name in ("whole", "run"))
+    for a, b in zip(whole.layers, again.layers, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def test_a_host_that_does_not_come_is_one_sentence_within_the_timeout(remote, graph, tmp_path):
+    save_graph(graph, tmp_path / "graph")
+    words = ["fit", str(tmp_path / "graph"), "--out", str(tmp_path / "run"), "--quiet", "--timeout", "2"]
+    remote.begin(3, shared_fits.command, words, None, alone=True, only=range(2))
+    for _, (code, said) in remote.answers(range(2), 2 + SLACK):
+        assert code == 2
+        assert said.startswith("lrgi: error: the processes of a fit must all be within reach, got '")
+        assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()

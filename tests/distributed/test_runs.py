@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,6 +109,50 @@ def test_a_worker_killed_in_the_middle(processes, place, fewer):
         undisturbed = Encoder.load(place / "two-graph" / "encoder")
         for a, b in zip(Encoder.load(place / out / "encoder").layers, undisturbed.layers, strict=True):
             assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def test_parts_that_are_cut_when_they_are_needed(processes, place):
+    """`--placement parts` is the fit of the same parts on disk, and the whole graph takes such a run up."""
+    out = words(place, "cut")
+    assert processes.run(
+        2, shared_fits.command, [*out, "--placement", "parts"], None, alone=True
+    ) == [(0, "")] * 2  # fmt: skip
+    assert furthest(place, "cut", "two-parts") == 0
+    assert read_record(place / "cut")["graph"] == read_record(place / "one")["graph"]
+    assert fit(processes, 1, place, "cut") == [(0, "")]  # the same run: there is nothing to do
+
+
+def test_torchrun_starts_a_killed_worker_again(processes, place):
+    """As a user types it: a worker is killed in the middle, and torchrun goes on from the last snapshot."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", "--nproc-per-node=2"]
+    started = subprocess.Popen(
+        [*launch, "--max-restarts=1", "--monitor-interval=0.1", "-m", "lrgi", *words(place, "launched")],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        state = place / "launched" / "state"
+        wait_until(lambda: any(state.glob("layer-1-*")), 120)
+        os.kill(max(children_of(started.pid)), signal.SIGKILL)
+        said, _ = started.communicate(timeout=120)
+    finally:
+        started.kill()
+    assert started.returncode == 0, said
+    assert said.count("lrgi: error: the processes of a fit must all be within reach, got") <= 1
+    record = read_record(place / "launched")
+    assert "layer 2" in record["resumed"][0]["where"] or "after layer 1" in record["resumed"][0]["where"]
+    assert furthest(place, "launched", "two-graph") == 0  # the undisturbed run by two
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that one started itself."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"nothing happened for {seconds} s"
+        time.sleep(0.02)
 
 
 def test_what_process_0_refuses_ends_all(processes, place):

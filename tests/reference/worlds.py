@@ -40,15 +40,18 @@ class Processes:
         there.close()
         self.pipes[number], self.workers[number] = here, worker
 
-    def begin(self, size: int, task: Callable[..., Any], *args: Any, **joins: Any) -> None:
+    def begin(
+        self, size: int, task: Callable[..., Any], *args: Any, only: Sequence[int] = (), **joins: Any
+    ) -> None:
         """Let the first `size` processes join as a world, and call `task(world, *args)` in each.
 
-        With `alone=True` they are only told of each other, as a launcher tells them: the task joins.
+        With `alone=True` they are only told of each other, as a launcher tells them: the task joins. With
+        `only`, the others of the world do not come.
         """
         address = "127.0.0.1" if self._hosts is None else self._hosts.address(0)
         port = free_port() if self._hosts is None else PORT + next(self._worlds)  # a closed one lingers
-        for rank, pipe in enumerate(self.pipes[:size]):
-            pipe.send((rank, size, address, port, joins, task, args))
+        for rank in only or range(size):
+            self.pipes[rank].send((rank, size, address, port, joins, task, args))
 
     def answers(self, ranks: Sequence[int], timeout: float) -> list[tuple[bool, Any]]:
         """(whether it went well, its value or its traceback) of each, all within the time."""

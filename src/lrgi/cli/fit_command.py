@@ -20,6 +20,7 @@ from lrgi.directory import write_file, write_json
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
+from lrgi.graph.partition import is_partition
 from lrgi.probe.evaluation import Views
 from lrgi.report.comparison import Comparison, Measure
 from lrgi.training.begin import Beginning
@@ -94,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_settings(parser, FitPlan, GROUPS)
     add_settings(parser, Resources, USES)
-    add_launch(parser)
+    add_launch(parser, placement=True)
     for name, method in METHODS.items():
         if method.settings is not None:
             title = {f"--method {name}": [entry.name for entry in fields(method.settings)]}
@@ -110,11 +111,11 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         check_method(world, arguments.method)
         plan = replace(plan, device=own_device(plan.device))
         if world.rank > 0:
-            follow(world, load_shared(arguments.graph, world), plan, fit)
+            follow(world, load_shared(arguments.graph, world, arguments.placement, plan), plan, fit)
             return {}
         with Lead(world) as lead:
             check_place(place)
-            graph = load_shared(arguments.graph, world)
+            graph = load_shared(arguments.graph, world, arguments.placement, plan)
             done = fit_with_progress(
                 graph, plan, arguments.out, console, overwrite=arguments.overwrite, method=arguments.method,
                 method_settings=own, fit=lead.beginning(fit), resources=uses,
@@ -135,7 +136,7 @@ def run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         f"\nThe run lies in {arguments.out}: encoder/, run.json, steps.jsonl, table.txt, TensorBoard events."
     )
     out = f"{Path(arguments.out)}-embedding"
-    name = "GRAPH" if table is None else arguments.graph
+    name = "GRAPH" if is_partition(arguments.graph) else arguments.graph
     named = table is not None and graph.ids is not None
     wrote = "vectors: Parquet with your ids" if named else "embeddings.npy"
     steps = [(f"embed {arguments.out} {name} --out {out}", f"write {out}/{wrote}")]

@@ -30,7 +30,7 @@ EXAMPLE = examples("""
     lrgi partition mine --parts 2 --out mine-parts
     torchrun --nproc-per-node=2 -m lrgi fit mine-parts --out runs/mine
 """)
-_MUCH = 0.5
+MUCH = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def _in_words(manifest: dict[str, Any], out: str) -> str:
         f"\n{cut:.0f} % of the edges join two parts; a part holds {100 * share:.0f} % of the nodes on "
         f"average, and would hold {100 / len(rows):.0f} % without neighbours.",
     ]
-    if share > _MUCH and len(rows) > 1:
+    if share > MUCH and len(rows) > 1:
         lines.append(
             "That is most of the graph: whole copies on every machine (the same command on the graph itself) "
             "cost little more memory, and share the work evenly."

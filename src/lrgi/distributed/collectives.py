@@ -16,7 +16,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
+from lrgi.distributed.meeting import fresh_part
 from lrgi.errors import WorldError
 
 TIMEOUT_SECONDS = 60.0  # of silence, after which a process gives the others up
@@ -163,7 +165,10 @@ def joined(*, timeout: float = TIMEOUT_SECONDS, device: str = "cpu") -> Iterator
     global _present
     backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
     with _one_sentence():
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        patience = timedelta(seconds=timeout)
+        store, rank, size = next(rendezvous("env://", timeout=patience))
+        store = fresh_part(store, rank, size, timeout)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=patience)
     before, _present = _present, ProcessGroup()
     try:
         yield _present

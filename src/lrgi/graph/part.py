@@ -75,15 +75,7 @@ def cut_part(
     of: Mapping[str, Any] | None = None,
 ) -> Part:
     """Part `number` of a graph whose node i belongs to part owners[i]; for `fit_on` and `of` see Part."""
-    own = np.flatnonzero(owners == number)
-    if len(own) == 0:
-        raise InputError(
-            f"every part must own a node, got none for part {number} of {int(owners.max()) + 1}; "
-            "cut the graph into fewer parts"
-        )
-    met = owners == number
-    first = _ring(graph, own, met)
-    second = _ring(graph, first, met)
+    own, first, second = _rings(graph, owners, number)
     held = np.concatenate([own, first, second])
     complete = len(own) + len(first)
     degrees = graph.indptr[held + 1] - graph.indptr[held]
@@ -112,6 +104,29 @@ def cut_part(
         fit_on=fit_on,
         of=dict(of or {}),
     )
+
+
+def cost_of_part(graph: Graph, owners: npt.NDArray[np.int32], number: int) -> Cost:
+    """What a part would hold, without cutting it."""
+    own, first, second = _rings(graph, owners, number)
+    complete = np.concatenate([own, first])
+    edges = int((graph.indptr[complete + 1] - graph.indptr[complete]).sum())
+    return Cost(len(own), len(first), len(second), edges)
+
+
+def _rings(
+    graph: Graph, owners: npt.NDArray[np.int32], number: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The nodes that a part owns, their neighbours, and those of the neighbours; each ascending."""
+    met = owners == number
+    own = np.flatnonzero(met)
+    if len(own) == 0:
+        raise InputError(
+            f"every part must own a node, got none for part {number} of {int(owners.max()) + 1}; "
+            "cut the graph into fewer parts"
+        )
+    first = _ring(graph, own, met)
+    return own, first, _ring(graph, first, met)
 
 
 def cost_of(part: Part) -> Cost:

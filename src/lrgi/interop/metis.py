@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import numpy.typing as npt
 
 from lrgi.errors import InputError
 from lrgi.graph.edges import in_neighbours
 from lrgi.graph.graph import Graph
+from lrgi.graph.part import owners_by_range
+
+QUICK_EDGES = 20_000_000  # that METIS cuts within the time that processes wait for each other
 
 
 def owners_by_metis(graph: Graph, parts: int) -> npt.NDArray[np.int32]:
@@ -32,6 +37,13 @@ def owners_by_metis(graph: Graph, parts: int) -> npt.NDArray[np.int32]:
     adjacency = pymetis.CSRAdjacency(np.asarray(indptr), np.asarray(indices))
     _, owners = pymetis.part_graph(parts, adjacency)
     return np.asarray(owners, np.int32)
+
+
+def owners_for(graph: Graph, parts: int) -> npt.NDArray[np.int32]:
+    """By METIS where it is installed and takes seconds, else consecutive nodes."""
+    if graph.num_edges > QUICK_EDGES or find_spec("pymetis") is None:
+        return owners_by_range(graph, parts)
+    return owners_by_metis(graph, parts)
 
 
 def _goes_both_ways(graph: Graph) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
 
 from lrgi.distributed.collectives import World, refusal
 from lrgi.encoder import Encoder
-from lrgi.errors import InputError
+from lrgi.errors import InputError, WorldError
 from lrgi.graph.graph import Graph
 from lrgi.graph.inductive import training_subgraph
 from lrgi.graph.part import Part
@@ -41,7 +42,8 @@ class Lead:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._said:
-            self._say(_REFUSED if kind else _NOTHING_TO_DO)
+            with suppress(WorldError) if kind else nullcontext():  # the first error is the one to hear of
+                self._say(_REFUSED if kind else _NOTHING_TO_DO)
 
     def beginning(self, fit: Fit) -> Fit:
         """The fit, for which the others begin too."""
