@@ -117,6 +117,7 @@ def test_parts_that_are_cut_when_they_are_needed(processes, place):
     assert processes.run(
         2, shared_fits.command, [*out, "--placement", "parts"], None, alone=True
     ) == [(0, "")] * 2  # fmt: skip
+    assert fit(processes, 2, place, "two-parts", "parts") == [(0, "")] * 2
     assert furthest(place, "cut", "two-parts") == 0
     assert read_record(place / "cut")["graph"] == read_record(place / "one")["graph"]
     assert fit(processes, 1, place, "cut") == [(0, "")]  # the same run: there is nothing to do
@@ -140,7 +141,8 @@ def test_torchrun_starts_a_killed_worker_again(processes, place):
     assert said.count("lrgi: error: the processes of a fit must all be within reach, got") <= 1
     record = read_record(place / "launched")
     assert "layer 2" in record["resumed"][0]["where"] or "after layer 1" in record["resumed"][0]["where"]
-    assert furthest(place, "launched", "two-graph") == 0  # the undisturbed run by two
+    assert fit(processes, 2, place, "two-graph") == [(0, "")] * 2  # undisturbed, perhaps made before
+    assert furthest(place, "launched", "two-graph") == 0
 
 
 def children_of(pid: int) -> list[int]:
