@@ -89,7 +89,7 @@ def test_a_worker_killed_in_the_middle(processes, place, fewer):
     processes.begin(2, shared_fits.command, words(place, out), str(place / f"{out}.sign"), alone=True)
     shared_fits.wait_for(place / f"{out}.sign")
     processes.kill(1)
-    ((ok, (code, said)),) = processes.answers([0], 30)
+    ((ok, (code, said)),) = processes.answers([0], 90)
     assert (ok, code) == (True, 2)
     assert said.startswith("lrgi: error: the processes of a fit must all be within reach, got '")
     assert said.endswith("start the same command again, and it goes on from the last snapshot\n")
@@ -132,9 +132,9 @@ def test_torchrun_starts_a_killed_worker_again(processes, place):
     )  # fmt: skip
     try:
         state = place / "launched" / "state"
-        wait_until(lambda: any(state.glob("layer-1-*")), 120)
+        wait_until(lambda: any(state.glob("layer-1-*")), 180)
         os.kill(max(children_of(started.pid)), signal.SIGKILL)
-        said, _ = started.communicate(timeout=120)
+        said, _ = started.communicate(timeout=180)
     finally:
         started.kill()
     assert started.returncode == 0, said

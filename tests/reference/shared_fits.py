@@ -196,7 +196,7 @@ def command(world: World, words: list[str], sign: str | None) -> tuple[int, str]
     return code, said.getvalue()
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
+def wait_for(path: Path, seconds: float = 180) -> None:
     end = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < end, f"{path.name} did not appear in {seconds} s"
