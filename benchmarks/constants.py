@@ -21,26 +21,21 @@ from question import Question
 
 from lrgi.compute.allocator import keep_freed_memory
 from lrgi.compute.threads import lanes
-from lrgi.encoder import embed_layer
 from lrgi.graph.features import Table
 from lrgi.graph.graph import Graph
-from lrgi.graph.synthetic import planted_communities, products_training
+from lrgi.graph.synthetic import products_training
 from lrgi.layers.constant import OnConstants
-from lrgi.probe.evaluation import Views, probe_table
-from lrgi.probe.linear import ProbePlan
 from lrgi.report.record import RunRecord
 from lrgi.report.tables import Column
 from lrgi.sampling.sample import Batches
 from lrgi.training.constants import inputs_of
-from lrgi.training.fit import fit_layer, new_layer
+from lrgi.training.fit import new_layer
 from lrgi.training.journal import Place
-from lrgi.training.objective import FittedModule, Infomax
+from lrgi.training.objective import FittedModule, Infomax, Objective
 from lrgi.training.optimize import adamw, descend
 from lrgi.training.plan import FitPlan
 from lrgi.training.presets import preset
 from lrgi.training.tables import TableStore
-
-WAYS = ("constants", "samples")
 
 
 @dataclass(frozen=True)
@@ -55,14 +50,10 @@ class Settings:
     rounds: int = 8
     steps_per_round: int = 10
     epochs: int = 100
-    score_seeds: int = 2
-    score_nodes: int = 5_000
-    score_updates: int = 300
     seed: int = 0
 
 
-QUICK = {"nodes": 2_000, "mean_degree": 12.0, "rounds": 1, "steps_per_round": 2,
-         "score_nodes": 500, "score_updates": 4, "score_seeds": 1}  # fmt: skip
+QUICK = {"nodes": 2_000, "mean_degree": 12.0, "rounds": 1, "steps_per_round": 2}
 
 
 def measure(s: Settings) -> dict[str, Any]:
@@ -79,26 +70,7 @@ def measure(s: Settings) -> dict[str, Any]:
             cost = rows[name]
             ratios[f"{kind}_{predictors}_step"] = cost["samples"]["step"] / cost["constants"]["step"]
             ratios[f"{kind}_{predictors}_layer"] = cost["samples"]["layer"] / cost["constants"]["layer"]
-    scores = {f"{kind}, {way}": scored(kind, way, s) for kind in s.kinds for way in WAYS}
-    return {"rows": rows, "scores": scores, "ratios": ratios}
-
-
-def scored(kind: str, way: str, s: Settings) -> list[list[float]]:
-    """[validation, test] accuracy of a probe on two fitted layers of the demo graph, for every seed."""
-    graph = planted_communities(s.score_nodes, 20 * s.score_nodes)
-    found = []
-    for seed in range(s.seed, s.seed + s.score_seeds):
-        plan = FitPlan(layers=2, layer=kind, updates=s.score_updates, seed=seed)
-        features = graph.features
-        for number in range(1, plan.layers + 1):
-            layer = new_layer(plan, number, features.shape[1])
-            objective = Infomax(plan, number, plan.width)
-            objective.reads_constants = way == "constants"
-            fit_layer(layer, graph, features, plan, number, objective=objective)
-            features = embed_layer(layer, graph, features)
-        result = probe_table(Views(graph), features, None, ProbePlan(seeds=(seed,)))
-        found.append([result.validation_mean, result.test_mean])
-    return found
+    return {"rows": rows, "ratios": ratios}
 
 
 def compared(graph: Graph, plan: FitPlan, s: Settings) -> dict[str, dict[str, float]]:
@@ -127,10 +99,10 @@ def compared(graph: Graph, plan: FitPlan, s: Settings) -> dict[str, dict[str, fl
 
 
 def stepping(
-    reader: FittedModule, table: Table, graph: Graph, plan: FitPlan
+    reader: FittedModule, table: Table, graph: Graph, plan: FitPlan, objective: Objective | None = None
 ) -> Callable[[], tuple[float, int]]:
     """A function that takes the next step of a fit: its seconds, sampling included, and the batch's nodes."""
-    objective = Infomax(plan, 1, plan.width)
+    objective = objective or Infomax(plan, 1, plan.width)
     optimizer = adamw([*reader.parameters(), *objective.parameters()], plan)
     batches = Batches(graph, plan.sampling_over(reader.hops, objective.hops), plan.seed, 1)
     blocks = batches.after(0, 1_000_000)
@@ -161,15 +133,6 @@ def table(record: RunRecord) -> tuple[tuple[Column, ...], list[tuple[Any, ...]],
         f"The paper's products setting on a graph of {s['nodes']:,} nodes, {s['threads']} threads; a layer "
         f"is {s['epochs']} epochs. Steps sample, go forward and back, and update."
     )
-    said = "; ".join(
-        f"{name} {', '.join(f'{100 * test:.1f}' for _, test in scores)}"
-        for name, scores in record.measures["scores"].items()
-    )
-    if s["score_seeds"]:
-        how += (
-            f" Test accuracy in percent after two layers on a demo graph of {s['score_nodes']:,} nodes, "
-            f"{s['score_updates']} updates per layer, one figure per seed: {said}."
-        )
     return columns, rows, how
 
 
@@ -186,7 +149,7 @@ QUESTION = Question(
         for of in ("step", "layer")
     },
     quick=QUICK,
-    short={"kinds": ("sage",), "predictors": ("network",), "rounds": 5, "score_seeds": 0},
+    short={"kinds": ("sage",), "predictors": ("network",), "rounds": 5},
 )
 
 if __name__ == "__main__":

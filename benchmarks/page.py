@@ -18,7 +18,7 @@ from lrgi.experiments.render import machines
 from lrgi.report.figures import draw
 from lrgi.report.tables import markdown_table
 
-NAMES = ("sampling", "embed", "constants", "peers", "growth", "depth")
+NAMES = ("sampling", "embed", "constants", "constant_scores", "peers", "growth", "depth")
 FIGURE = RESULTS / "growth"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 
