@@ -1,31 +1,35 @@
 """How fast is one step of fitting, beside what this machine could do and beside the ordinary way?
 
-`make bench`, or `python benchmarks/step.py [--json PATH] [--quick] [--bf16]`. One run measures, in turns so
-that a busy neighbour disturbs all alike: LRGI's step, the same step in PyG and autograd, and the machine's
-own rates. The floor is the time of the step's multiply-adds at the fastest rate of a matrix product seen
-here plus the time of its unavoidable memory traffic; attention's own arithmetic and everything
-elementwise are taken as free, so no step can reach it.
+    python benchmarks/step.py [--json PATH] [--quick] [--page docs/scale.md]
+
+One run measures, in turns so that a busy neighbour disturbs all alike: LRGI's step with the paper's
+networks in float32 and in bf16, with predictors in closed form, the same step in PyG and autograd, and the
+machine's own rates; then the steps of real fits, which sample ahead; then steps of PPI's size. The floor is
+`floor.py`'s.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from floor import bytes_of, floor_seconds, flops_of, shapes_of
 from machine import product_rates, row_gather_rate, stream_rate
 from ordinary import Ordinary
-from torch import Tensor
+from step_page import show, write_page
+from torch import Tensor, nn
 
 from lrgi import seed as randomness
 from lrgi.compute.allocator import empty_table, keep_freed_memory
+from lrgi.compute.machine import describe_machine
 from lrgi.compute.threads import lanes
 from lrgi.graph.features import DenseTable
 from lrgi.graph.graph import Graph
@@ -35,12 +39,16 @@ from lrgi.layers.gat import GATLayer
 from lrgi.layers.rows import Rows
 from lrgi.objective.infomax import Weights
 from lrgi.objective.joint import joint_terms
-from lrgi.objective.predictors import NetworkPredictors
+from lrgi.objective.predictors import ClosedPredictors, NetworkPredictors
 from lrgi.sampling.block import Block
 from lrgi.sampling.sample import Batches, Sampling
+from lrgi.training.fit import fit_layer, new_layer
+from lrgi.training.journal import Journal, Listener, StepRecord
+from lrgi.training.presets import preset
 
 PARTS = ("sample", "forward", "backward", "update")
-PAPER = {"nodes": 23_769, "edges": 28_727}  # per batch, the paper's own count on ogbn-products
+PAPER = {"nodes": 23_769, "edges": 28_727, "steps": 115_200}  # of a batch; 100 epochs of three layers
+OURS = ("float32", "bf16", "closed")  # networks in float32, networks in bf16, closed form in float32
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,20 @@ class Settings:
     batch: int = 512
     fan_outs: tuple[int, int] = (10, 5)
     expansion: int = 8
+    ridge: float = 0.01
     weights: tuple[float, float, float] = (25, 10, 1)
     lr: float = 1e-4
     weight_decay: float = 1e-5
     threads: int = 2
     seed: int = 0
-    bf16: bool = False
-    rounds: int = 12
-    ours_per_round: int = 25
-    ordinary_per_round: int = 5
+    rounds: int = 8
+    ours_per_round: int = 15
+    ordinary_per_round: int = 3
+    fit_steps: int = 150
+    ppi_nodes: int = 2_245
+    ppi_degree: float = 28.8
+    ppi_width: int = 1_024
+    ppi_steps: int = 3
 
 
 QUICK = {
@@ -72,27 +85,34 @@ QUICK = {
     "rounds": 2,
     "ours_per_round": 2,
     "ordinary_per_round": 1,
+    "fit_steps": 6,
+    "ppi_nodes": 1_000,
+    "ppi_degree": 8.0,
+    "ppi_width": 64,
 }
 
 
 class Ours:
     """LRGI's step."""
 
-    def __init__(self, table: DenseTable, s: Settings) -> None:
-        self.table, self.s = table, s
+    def __init__(self, table: DenseTable, s: Settings, kind: str = "float32") -> None:
+        self.table, self.s, self.kind = table, s, kind
         self.layer = GATLayer(s.width, s.width, s.heads)
         self.layer.reset(randomness.torch_stream(s.seed, "layer"))
-        self.predictors = NetworkPredictors(
-            s.width, s.expansion, randomness.torch_stream(s.seed, "predictors")
+        random = randomness.torch_stream(s.seed, "predictors")
+        closed = kind == "closed"
+        self.predictors: nn.Module = (
+            ClosedPredictors(s.ridge) if closed else NetworkPredictors(s.width, s.expansion, random)
         )
         parameters = [*self.layer.parameters(), *self.predictors.parameters()]
+        self.count = sum(p.numel() for p in parameters)
         self.optimizer = torch.optim.AdamW(parameters, s.lr, weight_decay=s.weight_decay, fused=True)
 
     def threads(self) -> AbstractContextManager[object]:
         return lanes()
 
     def loss(self, block: Block) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.s.bf16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.kind == "bf16"):
             local = self.layer(Rows.of(self.table, block), block.hop(1))
             u, v = targets_and_mean(local, block.hop(0))
             return joint_terms(u, v, self.predictors).total(Weights(*self.s.weights))
@@ -101,10 +121,11 @@ class Ours:
 class Blocks:
     """Batches without end: epoch after epoch."""
 
-    def __init__(self, graph: Graph, s: Settings) -> None:
-        self.batches = Batches(graph, Sampling(s.batch, s.fan_outs), s.seed, layer=1)
+    def __init__(self, graph: Graph, s: Settings, batch: int | None = None) -> None:
+        size = s.batch if batch is None else batch
+        self.batches = Batches(graph, Sampling(size, s.fan_outs), s.seed, layer=1)
         self.number = 0
-        self.epoch = self.batches.epoch(0)
+        self.epoch: Iterator[Block] = self.batches.epoch(0)
 
     def __next__(self) -> Block:
         for block in self.epoch:
@@ -112,6 +133,25 @@ class Blocks:
         self.number += 1
         self.epoch = self.batches.epoch(self.number)
         return next(self)
+
+
+class Enough(Exception):
+    """Ends a fit after the steps that were asked for."""
+
+
+class Clock(Listener):
+    """Seconds between the steps of a fit; the first ones compile and warm up."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.times = steps, [time.perf_counter()]
+
+    def step_taken(self, record: StepRecord) -> None:
+        self.times.append(time.perf_counter())
+        if len(self.times) > self.steps:
+            raise Enough
+
+    def summary(self) -> dict[str, float]:
+        return _summary(np.diff(self.times)[self.steps // 5 :])
 
 
 def timed_step(who: Ours | Ordinary, blocks: Blocks) -> tuple[list[float], Block]:
@@ -129,74 +169,88 @@ def timed_step(who: Ours | Ordinary, blocks: Blocks) -> tuple[list[float], Block
     return np.diff(clock).tolist(), block
 
 
-def shapes_of(s: Settings, rows: int) -> dict[str, tuple[int, tuple[int, int, int]]]:
-    """part: (how many products of (m, k, n) a step does at least). Two predictors, two views, H heads."""
-    d, hidden, b, c = s.width, s.expansion * s.width, s.batch, s.width // s.heads
-    return {
-        "predictors, first layer forward": (2, (b, d, hidden)),
-        "predictors, second layer forward": (2, (b, hidden, d)),
-        "predictors, gradient of the hidden layer": (2, (b, d, hidden)),
-        "predictors, gradient of the views": (2, (b, hidden, d)),
-        "predictors, gradient of the first weight": (2, (hidden, b, d)),
-        "predictors, gradient of the second weight": (2, (d, b, hidden)),
-        "heads, forward": (s.heads, (rows, d, c)),
-        "heads, gradient of the aggregates": (s.heads, (rows, c, d)),
-        "heads, gradient of the weights": (s.heads, (c, rows, d)),
-        "skip, forward": (1, (rows, d, d)),
-        "skip, gradient of the weight": (1, (d, rows, d)),
-        "covariance, forward": (2, (d, b, d)),
-        "covariance, backward": (2, (b, d, d)),
-    }
-
-
-def flops_of(s: Settings, rows: int) -> dict[str, int]:
-    """Floating point operations of every part; a multiply-add is two."""
-    return {part: 2 * times * m * k * n for part, (times, (m, k, n)) in shapes_of(s, rows).items()}
-
-
-def bytes_of(s: Settings, nodes: float, parameters: int) -> dict[str, float]:
-    """Traffic of every part: each sampled row once per pass; p, m, v, gradient read and p, m, v written."""
-    return {
-        "table rows, forward": nodes * s.width * 4,
-        "table rows, backward": nodes * s.width * 4,
-        "optimizer": 7 * 4 * parameters,
-    }
-
-
-def floor_seconds(
-    flops: dict[str, int], traffic: dict[str, float], product: float, rates: dict[str, float]
-) -> float:
-    gathered = traffic["table rows, forward"] + traffic["table rows, backward"]
-    return sum(flops.values()) / product + gathered / rates["gather"] + traffic["optimizer"] / rates["stream"]
-
-
 def measure(s: Settings) -> dict[str, Any]:
     """Everything, as one record."""
     torch.set_num_threads(s.threads)
     kept = keep_freed_memory()
     graph = products_training(s.nodes, s.mean_degree, seed=s.seed)
-    random = randomness.stream(s.seed, "table")
-    rows = empty_table((graph.num_nodes, s.width))  # as the table that a fit hands to its next layer
-    rows[:] = random.standard_normal(rows.shape, dtype=np.float32)
-    table = DenseTable(rows)
-    ours, ordinary = Ours(table, s), Ordinary(table, s)
-    ordinary.copy_weights(ours.layer, ours.predictors)
-    blocks = {"ours": Blocks(graph, s), "ordinary": Blocks(graph, s)}
-    seconds: dict[str, list[list[float]]] = {"ours": [], "ordinary": []}
-    sizes, rates = [], {"onednn": 0.0, "mkl": 0.0, "tiles": 0.0, "gather": 0.0, "stream": 0.0}
-    turns = (("ours", ours, s.ours_per_round), ("ordinary", ordinary, s.ordinary_per_round))
+    table = _table(graph.num_nodes, s.width, s.seed)
+    who: dict[str, Ours | Ordinary] = {kind: Ours(table, s, kind) for kind in OURS}
+    counts = {kind: who[kind].count for kind in OURS}  # type: ignore[union-attr]
+    ordinary = Ordinary(table, s)
+    ordinary.copy_weights(who["float32"].layer, who["float32"].predictors)  # type: ignore[union-attr,arg-type]
+    who["ordinary"] = ordinary
+    seconds, sizes, rates = _in_turns(who, graph, table, s)
+    size = {name: float(n) for name, n in zip(("nodes", "edges", "rows"), np.mean(sizes, 0), strict=True)}
+    steps = {name: _parts(times) for name, times in seconds.items()}
+    for kind in OURS:
+        steps[kind]["fit"] = _steps_of_a_fit(graph, table, s, kind)
+    record = {
+        "benchmark": "step",
+        "settings": asdict(s),
+        "machine": describe_machine(),
+        "freed_memory_kept": kept,  # process-wide, so for the ordinary way as well
+        "batch": {**size, "paper": PAPER},
+        "seconds": steps,
+        "rates": rates,
+        "floors": {kind: floor_of(s, size, counts[kind], rates, kind == "closed") for kind in OURS},
+        "ppi": _ppi(s),
+    }
+    return {**record, "ratios": {when: ratios(record, when) for when in ("median", "best_decile")}}
+
+
+def _in_turns(
+    who: dict[str, Ours | Ordinary], graph: Graph, table: DenseTable, s: Settings
+) -> tuple[dict[str, list[list[float]]], list[tuple[int, int, int]], dict[str, float]]:
+    blocks = {name: Blocks(graph, s) for name in who}
+    seconds: dict[str, list[list[float]]] = {name: [] for name in who}
+    sizes: list[tuple[int, int, int]] = []
+    rates: dict[str, float] = {}
     for number in range(s.rounds + 1):
-        for name, who, steps in turns:
-            with who.threads():
-                for _ in range(steps):
-                    times, block = timed_step(who, blocks[name])
+        for name, one in who.items():
+            with one.threads():
+                for _ in range(s.ordinary_per_round if name == "ordinary" else s.ours_per_round):
+                    times, block = timed_step(one, blocks[name])
                     if number > 0:  # the first round compiles and warms up
                         seconds[name].append(times)
                         sizes.append((len(block.nodes), len(block.indices), block.ring_ends[1]))
-        for name, rate in machine_rates(s, table, sizes[-1][2] if sizes else s.batch).items():
-            rates[name] = max(rates[name], rate)
-    parameters = sum(p.numel() for p in [*ours.layer.parameters(), *ours.predictors.parameters()])
-    return {**describe(s, kept), **evaluate(s, seconds, np.mean(sizes, axis=0), rates, parameters)}
+        if number % 4 == 1:
+            for name, rate in machine_rates(s, table, sizes[-1][2]).items():
+                rates[name] = max(rates.get(name, 0.0), rate)
+    return seconds, sizes, rates
+
+
+def _steps_of_a_fit(graph: Graph, table: DenseTable, s: Settings, kind: str) -> dict[str, float]:
+    """As `lrgi fit --preset products` takes them: the next batch is sampled while one is stepped on."""
+    plan = preset("products").with_settings(
+        width=s.width, batch_size=s.batch, epochs=100, seed=s.seed,
+        predictors="closed" if kind == "closed" else "network",
+        precision="bf16" if kind == "bf16" else "float32",
+    )  # fmt: skip
+    clock = Clock(s.fit_steps)
+    with suppress(Enough):
+        fit_layer(new_layer(plan, 1, s.width), graph, table, plan, 1, journal=Journal(clock))
+    return clock.summary()
+
+
+def _ppi(s: Settings) -> dict[str, Any]:
+    """A step on a whole graph of PPI's size at PPI's width, with networks and in closed form."""
+    graph = products_training(s.ppi_nodes, s.ppi_degree, seed=s.seed)
+    wide = replace(s, width=s.ppi_width)
+    table = _table(graph.num_nodes, wide.width, s.seed)
+    result: dict[str, Any] = {}
+    for name, kind in (("network", "float32"), ("closed", "closed")):
+        one, blocks = Ours(table, wide, kind), Blocks(graph, wide, batch=0)
+        with one.threads():
+            times = [timed_step(one, blocks)[0] for _ in range(s.ppi_steps + 1)][1:]
+        result[name] = _parts(times)
+    return result
+
+
+def _table(nodes: int, width: int, seed: int) -> DenseTable:
+    rows = empty_table((nodes, width))  # as the table that a fit hands to its next layer
+    rows[:] = randomness.stream(seed, "table").standard_normal(rows.shape, dtype=np.float32)
+    return DenseTable(rows)
 
 
 def machine_rates(s: Settings, table: DenseTable, rows: int) -> dict[str, float]:
@@ -209,103 +263,44 @@ def machine_rates(s: Settings, table: DenseTable, rows: int) -> dict[str, float]
     }
 
 
-def evaluate(
-    s: Settings,
-    seconds: dict[str, list[list[float]]],
-    sizes: np.ndarray,
-    rates: dict[str, float],
-    parameters: int,
+def floor_of(
+    s: Settings, size: dict[str, float], parameters: int, rates: dict[str, float], closed: bool
 ) -> dict[str, Any]:
-    nodes, edges, rows = (float(size) for size in sizes)
-    flops, traffic = flops_of(s, round(rows)), bytes_of(s, nodes, parameters)
-    steps = {who: summary(times) for who, times in seconds.items()}
+    """The work of a step and its time at each kind of product's rate."""
+    flops = flops_of(s, round(size["rows"]), closed)
+    traffic = bytes_of(s, size["nodes"], parameters)
     floors = {kind: floor_seconds(flops, traffic, rates[kind], rates) for kind in ("onednn", "mkl", "tiles")}
-    fastest = min(floors.values())
+    return {"flops": flops, "bytes": traffic, "seconds": {"fastest": min(floors.values()), **floors}}
+
+
+def ratios(r: dict[str, Any], when: str) -> dict[str, float]:
+    """What is demanded, as numbers."""
+    step = {name: parts["step"][when] for name, parts in r["seconds"].items()}
+    fit = {kind: r["seconds"][kind]["fit"][when] for kind in OURS}
+    floor = {kind: r["floors"][kind]["seconds"] for kind in OURS}
+    ppi = {name: parts["step"][when] for name, parts in r["ppi"].items()}
     return {
-        "batch": {"nodes": nodes, "edges": edges, "rows": rows, "paper": PAPER},
-        "seconds": steps,
-        "rates": rates,
-        "flops": flops,
-        "bytes": traffic,
-        "floor_seconds": {"fastest": fastest, **floors},
-        "ratios": {
-            when: {
-                "step_to_floor": steps["ours"]["step"][when] / fastest,
-                "step_to_mkl_floor": steps["ours"]["step"][when] / floors["mkl"],
-                "ordinary_to_step": steps["ordinary"]["step"][when] / steps["ours"]["step"][when],
-            }
-            for when in ("median", "best_decile")
-        },
+        "step_to_floor": step["float32"] / floor["float32"]["fastest"],
+        "step_to_mkl_floor": step["float32"] / floor["float32"]["mkl"],
+        "fit_to_floor": fit["float32"] / floor["float32"]["fastest"],
+        "ordinary_to_step": step["ordinary"] / step["float32"],
+        "float32_to_bf16": step["float32"] / step["bf16"],
+        "closed_to_floor": step["closed"] / floor["closed"]["fastest"],
+        "closed_to_mkl_floor": step["closed"] / floor["closed"]["mkl"],
+        "closed_fit_to_floor": fit["closed"] / floor["closed"]["fastest"],
+        "ppi_network_to_closed": ppi["network"] / ppi["closed"],
+        **{f"minutes_{kind}": fit[kind] * PAPER["steps"] / 60 for kind in OURS},
     }
 
 
-def summary(times: list[list[float]]) -> dict[str, dict[str, float]]:
+def _parts(times: list[list[float]]) -> dict[str, dict[str, float]]:
     """Per part and for the whole step: median and best decile of all steps' seconds."""
     columns = dict(zip(PARTS, np.array(times).T, strict=True)) | {"step": np.sum(times, axis=1)}
-    return {
-        part: {"median": float(np.median(values)), "best_decile": float(np.quantile(values, 0.1))}
-        for part, values in columns.items()
-    }
+    return {part: _summary(values) for part, values in columns.items()}
 
 
-def describe(s: Settings, kept: bool) -> dict[str, Any]:
-    """What the numbers depend on."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "benchmark": "step",
-        "settings": asdict(s),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-        "hardware": {"cpu": models[0] if models else platform.processor(), "cores": len(models)},
-        "freed_memory_kept": kept,  # process-wide, so for the ordinary way as well
-    }
-
-
-def show(r: dict[str, Any]) -> str:
-    """A record as a person reads it."""
-    s, batch = r["settings"], r["batch"]
-    head = [
-        f"{r['hardware']['cpu']}, {s['threads']} threads; malloc keeps freed memory (for both): "
-        f"{r['freed_memory_kept']}",
-        f"graph of {s['nodes']:,} nodes; D {s['width']}, {s['heads']} heads, B {s['batch']}, "
-        f"fan-outs {s['fan_outs']}; seed {s['seed']}",
-        f"per batch: {batch['nodes']:,.0f} nodes (paper {PAPER['nodes']:,}), {batch['edges']:,.0f} edges "
-        f"(paper {PAPER['edges']:,}), {batch['rows']:,.0f} rows computed",
-    ]
-    return "\n".join([*head, "", *show_steps(r), "", *show_floor(r)])
-
-
-def show_steps(r: dict[str, Any]) -> list[str]:
-    lines = [f"{'ms: median (best decile)':<26}" + "".join(f"{part:>16}" for part in (*PARTS, "step"))]
-    for who, name in (("ours", "lrgi"), ("ordinary", "ordinary way (PyG)")):
-        cells = [r["seconds"][who][part] for part in (*PARTS, "step")]
-        text = [f"{1e3 * c['median']:.2f} ({1e3 * c['best_decile']:.2f})" for c in cells]
-        lines.append(f"{name:<26}" + "".join(f"{cell:>16}" for cell in text))
-    return lines
-
-
-def show_floor(r: dict[str, Any]) -> list[str]:
-    rates, floors = r["rates"], r["floor_seconds"]
-    work, traffic = sum(r["flops"].values()), sum(r["bytes"].values())
-    lines = [
-        f"machine: products {rates['onednn'] / 1e9:.0f} GFLOP/s (oneDNN), "
-        f"{rates['tiles'] / 1e9:.0f} (tiles), {rates['mkl'] / 1e9:.0f} (torch.mm); random rows "
-        f"{rates['gather'] / 1e9:.1f} GB/s; stream {rates['stream'] / 1e9:.1f} GB/s",
-        f"floor: {work / 1e9:.2f} GFLOP and {traffic / 1e6:.1f} MB in {1e3 * floors['fastest']:.2f} ms "
-        f"({1e3 * floors['mkl']:.2f} ms at torch.mm's rate)",
-    ]
-    for when, ratio in r["ratios"].items():
-        lines.append(
-            f"{when.replace('_', ' ')}: step / floor {ratio['step_to_floor']:.2f} "
-            f"({ratio['step_to_mkl_floor']:.2f} at torch.mm's rate), "
-            f"ordinary / step {ratio['ordinary_to_step']:.2f}"
-        )
-    return lines
+def _summary(values: np.ndarray) -> dict[str, float]:
+    return {"median": float(np.median(values)), "best_decile": float(np.quantile(values, 0.1))}
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
@@ -313,16 +308,17 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, help="write the record here")
+    parser.add_argument("--page", type=Path, help="write its tables into this page, between its marks")
     parser.add_argument("--quick", action="store_true", help="a small graph and few steps: does it run?")
-    parser.add_argument("--bf16", action="store_true", help="LRGI's products in bfloat16")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args(argv)
-    settings = Settings(threads=args.threads, bf16=args.bf16, **(QUICK if args.quick else {}))
-    record = measure(settings)
+    record = measure(Settings(threads=args.threads, **(QUICK if args.quick else {})))
     print(show(record))
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(record, indent=1) + "\n")
+    if args.page:
+        write_page(args.page, record)
     return record
 
 

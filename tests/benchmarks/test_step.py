@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import step
+import floor  # noqa: E402
+import step  # noqa: E402
+import step_page  # noqa: E402
 
-from lrgi.graph.features import DenseTable
-from lrgi.graph.synthetic import products_training
+from lrgi.graph.features import DenseTable  # noqa: E402
+from lrgi.graph.synthetic import products_training  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def test_both_ways_take_the_same_step(small):
 
 
 def test_flops_by_hand():
-    flops = step.flops_of(step.Settings(), rows=5000)
+    flops = floor.flops_of(step.Settings(), rows=5000)
     predictors = sum(count for part, count in flops.items() if part.startswith("predictors"))
     assert predictors == 2 * 2 * 3 * 2 * 512 * 128 * 1024 == 1_610_612_736
     assert sum(count for part, count in flops.items() if part.startswith("heads")) == 3 * 2 * 5000 * 128 * 128
@@ -55,7 +58,7 @@ def test_flops_by_hand():
 
 
 def test_bytes_by_hand():
-    traffic = step.bytes_of(step.Settings(), nodes=1000, parameters=10)
+    traffic = floor.bytes_of(step.Settings(), nodes=1000, parameters=10)
     assert traffic == {
         "table rows, forward": 512_000, "table rows, backward": 512_000, "optimizer": 280,
     }  # fmt: skip
@@ -65,18 +68,33 @@ def test_quick_run_writes_a_whole_record(tmp_path, capsys, restore_threads):
     step.main(["--quick", "--json", str(tmp_path / "step.json")])
     record = json.loads((tmp_path / "step.json").read_text())
     assert record["settings"]["seed"] == 0
-    assert record["versions"]["torch"] == torch.__version__
+    assert torch.__version__.startswith(record["machine"]["torch"].split("+")[0])
     numbers = [
         *(
             seconds
-            for who in record["seconds"].values()
+            for steps in (record["seconds"], record["ppi"])
+            for who in steps.values()
             for part in who.values()
             for seconds in part.values()
         ),
         *record["rates"].values(),
-        *record["floor_seconds"].values(),
+        *(seconds for floor in record["floors"].values() for seconds in floor["seconds"].values()),
         *(ratio for when in record["ratios"].values() for ratio in when.values()),
     ]
-    assert len(numbers) == 2 * 5 * 2 + 5 + 4 + 2 * 3
+    assert len(numbers) == (3 * 6 + 5 + 2 * 5) * 2 + 5 + 3 * 4 + 2 * 12
     assert all(np.isfinite(numbers)) and min(numbers) > 0
-    assert "ordinary / step" in capsys.readouterr().out
+    assert "the ordinary way / networks" in capsys.readouterr().out
+
+
+def test_the_page_says_what_the_record_says():
+    record = json.loads((ROOT / "benchmarks" / "results" / "step.json").read_text())
+    text = (ROOT / "docs" / "scale.md").read_text()
+    assert text.split(step_page.BEGIN)[1].split(step_page.END)[0] == step_page.tables(record)
+    for kind in step.OURS:
+        assert record["floors"][kind]["seconds"]["fastest"] < record["seconds"][kind]["step"]["median"]
+
+
+def test_flops_of_closed_predictors_by_hand():
+    flops = floor.flops_of(step.Settings(), rows=5000, closed=True)
+    batch, square = 512 * 128 * 128, 128**3
+    assert sum(flops.values()) == 2 * (5 * 5000 * 128 * 128 + 7 * batch + 2 * square)
