@@ -127,14 +127,16 @@ def row_tasks(rows: int, least: int = 256) -> list[tuple[int, int]]:
     return list(pairwise(borders))
 
 
-def weighted_tasks(cumulative: np.ndarray) -> list[tuple[int, int]]:
+def weighted_tasks(cumulative: np.ndarray, least: int = 1) -> list[tuple[int, int]]:
     """Ranges of rows of about equal weight; `cumulative` is a running sum with one entry more than rows.
 
-    A row counts as one on top of its weight, so that rows without weight are spread too.
+    A row counts as one on top of its weight, so that rows without weight are spread too. No range has much
+    less weight than `least`, so that a short task is not outweighed by its call.
     """
     rows = len(cumulative) - 1
     weights = cumulative.astype(np.int64) - int(cumulative[0]) + np.arange(rows + 1)
-    goals = int(weights[-1]) * np.arange(MOST_TASKS + 1) // MOST_TASKS
+    parts = max(1, min(MOST_TASKS, int(weights[-1]) // least))
+    goals = int(weights[-1]) * np.arange(parts + 1) // parts
     cuts = np.searchsorted(weights, goals, side="left")
     cuts[0], cuts[-1] = 0, rows
     return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]

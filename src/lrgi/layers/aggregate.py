@@ -18,6 +18,7 @@ from lrgi.layers.rows import NO_NODES, frozen
 from lrgi.sampling.block import Hop
 
 _NO_SCALE = np.empty(0, np.float32)
+_WORTH_A_TASK = 2048  # edges and rows: fewer take less time than a lane's call
 
 
 def attend(p: Tensor, s_source: Tensor, s_row: Tensor, hop: Hop, slope: float) -> Tensor:
@@ -150,5 +151,5 @@ def _hop_arrays(hop: Hop) -> tuple[np.ndarray, np.ndarray, int]:
 
 def _over_rows(cumulative: np.ndarray, kernel: Callable[[int, int], None]) -> None:
     """Call `kernel(start, stop)` for ranges of rows of about equal numbers of edges."""
-    spans = weighted_tasks(cumulative)
+    spans = weighted_tasks(cumulative, _WORTH_A_TASK)
     run_tasks(lambda i: kernel(*spans[i]), len(spans))
