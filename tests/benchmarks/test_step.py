@@ -90,7 +90,7 @@ def test_the_page_says_what_the_record_says():
     record = json.loads((ROOT / "benchmarks" / "results" / "step.json").read_text())
     text = (ROOT / "docs" / "scale.md").read_text()
     assert text.split(step_page.BEGIN)[1].split(step_page.END)[0] == step_page.tables(record)
-    for kind in step.OURS:
+    for kind in record.get("floors", ()):
         assert record["floors"][kind]["seconds"]["fastest"] < record["seconds"][kind]["step"]["median"]
 
 
