@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench tables clean
+.PHONY: help install demo test lint bench tables torture fuzz clean
 
 help:
 	@echo "make install   make $(VENV) and put LRGI and its pinned dependencies into it (once)"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint      ruff and mypy alone"
 	@echo "make bench     every benchmark in its short form, and what got slower since the last record"
 	@echo "make tables    write the tables of docs/results.md again, from the records in results/"
+	@echo "make torture   kill runs, break disks, damage files (long), with records; make fuzz the readers"
 	@echo "make clean     remove $(VENV), caches and build outputs (runs are kept)"
 
 install: $(STAMP)
@@ -51,8 +52,15 @@ bench: install
 tables: install
 	@$(BIN)/lrgi reproduce --pages docs/results.md
 	@$(BIN)/lrgi reproduce --pages docs/scale.md
+	@$(BIN)/lrgi reproduce --pages docs/reliability.md
 	@$(BIN)/python benchmarks/page.py docs/benchmarks.md
 	@$(BIN)/python benchmarks/many_machines.py --page docs/many-machines.md >/dev/null
+
+torture: install
+	@$(BIN)/python benchmarks/torture.py --each 10 --positions 40 --record results
+
+fuzz: install
+	@$(BIN)/python benchmarks/fuzz.py --record results
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/lrgi.egg-info

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-INPUTS = 8_800  # of a reader that is fast; the others get a share
+INPUTS = 10_000  # of a reader that is fast; the others get a share
+PROCESSES = 3
 TIMEOUT = 60  # seconds for one input, on a machine that has other work to do
 CONSTANT, MULTIPLE = 384 << 20, 64  # DuckDB alone may take 256 MiB here
 
@@ -51,7 +53,12 @@ def main() -> None:
     from reference.readers import READERS
 
     begun = time.monotonic()
-    *rows, last = in_own_process(given.reader or list(READERS), given.inputs, given.seed)
+    names = given.reader or list(READERS)
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        shares = [names[at::PROCESSES] for at in range(min(PROCESSES, len(names)))]
+        several = list(pool.map(lambda share: in_own_process(share, given.inputs, given.seed), shares))
+    rows = [row for found in several for row in found[:-1]]
+    last = {"grown_mib": max(found[-1]["grown_mib"] for found in several)}
     for row in rows:
         print(json.dumps(row))
     print(f"{sum(row['inputs'] for row in rows):,} inputs, {len(rows)} readers, nothing found wanting")
@@ -65,13 +72,15 @@ def in_own_process(names: list[str], inputs: int, seed: int) -> list[dict[str, A
         stats = Path(folder) / "stats.json"
         words = [sys.executable, str(Path(__file__).absolute()), "--inputs", str(inputs), "--seed", str(seed)]
         words += [word for name in names for word in ("--reader", name)]
-        done = subprocess.run(
-            [*words, "--stats", str(stats)], capture_output=True, text=True, errors="replace", cwd=folder
-        )
+        with (Path(folder) / "log").open("wb") as log:
+            done = subprocess.run(
+                [*words, "--stats", str(stats)], stdout=log, stderr=subprocess.STDOUT, cwd=folder
+            )
         if not stats.exists():  # libFuzzer complains of the exit when all is done
             for kept in (*Path(folder).glob("crash-*"), *Path(folder).glob("timeout-*")):
                 shutil.copy(kept, ROOT / f"{kept.name}.input")
-            raise SystemExit(f"exit code {done.returncode}\n{done.stderr[-2000:]}\n{done.stdout[-4000:]}")
+            said = (Path(folder) / "log").read_text(errors="replace")
+            raise SystemExit(f"exit code {done.returncode} with {', '.join(names)}\n{said[-6000:]}")
         rows: list[dict[str, Any]] = json.loads(stats.read_text())
         return rows
 
@@ -113,6 +122,8 @@ def fuzz(names: list[str], inputs: int, seed: int, stats: Path) -> None:
         row["inputs"] += 1
         row["refused"] += no
         row["slowest_seconds"] = round(max(row["slowest_seconds"], time.monotonic() - begun), 3)
+        if row["inputs"] % 500 == 0:
+            print(row, flush=True)
         grown = peak() - base
         if grown > CONSTANT + MULTIPLE * len(data):
             raise MemoryError(f"{grown:,} bytes after an input of {len(data):,} for {names[at]}")

@@ -124,6 +124,15 @@ def locked(directory: Path, what: str = "a run directory") -> Iterator[None]:
         os.close(handle)
 
 
+def check_no_links(directory: Path) -> None:
+    """InputError where something in a directory to write to is a link: what is written must stay within."""
+    for path in directory.rglob("*") if directory.is_dir() else ():
+        if path.is_symlink():
+            raise InputError(
+                f"a directory to write to must hold files of its own, got {path}, which is a link; remove it"
+            )
+
+
 def flush_directory(directory: Path) -> None:
     """Make renames in a directory last beyond a power cut."""
     handle = os.open(directory, os.O_RDONLY)

@@ -308,7 +308,7 @@ def _read_config(directory: Path) -> dict[str, Any]:
     version = config.get("version")
     if not isinstance(version, int) or version < 1 or version > VERSION:
         raise FormatError(
-            f"an encoder's version must be from 1 to {VERSION}, got {version!r} in {directory}; "
+            f"an encoder's version must be from 1 to {VERSION}, got {version!r} in {directory / CONFIG}; "
             "upgrade lrgi to open what a newer lrgi wrote"
         )
     return config

@@ -145,7 +145,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise FormatError(
             f"an embedding's version must be from 1 to {VERSION}, got {version!r} in "
-            f"{directory}; upgrade lrgi to open what a newer lrgi wrote"
+            f"{directory / MANIFEST}; upgrade lrgi to open what a newer lrgi wrote"
         )
     check_seal(directory / MANIFEST)
     manifest.pop(SEAL, None)

@@ -11,7 +11,7 @@ from lrgi.report.record import read_record, record_path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["results.md", "scale.md"])
+@pytest.mark.parametrize("name", ["results.md", "scale.md", "reliability.md"])
 def test_the_page_agrees_with_the_records(name):
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert with_blocks(page, all_blocks(ROOT / "results", name)) == page, "run `make tables`"

@@ -196,7 +196,7 @@ def array_edit(key, **values):
         (lambda d: (d / "manifest.json").write_text("{"), "which is something else; make one with"),
         (edit(lambda m: m.update(format="lrgi-run")), "which is something else; make one with"),
         (edit(lambda m: m.update(version=2)), "version must be at most 1, got 2 in .*; upgrade lrgi to open"),
-        (edit(lambda m: m.update(version="1")), "version must be a whole number from 1, got '1'; write"),
+        (edit(lambda m: m.update(version="1")), "must be a whole number from 1, got '1' in .*; write"),
         (edit(lambda m: m.update(nodes=6)), "must be whole, got 6 nodes in the manifest and 5 in the arrays"),
         (edit(lambda m: m.pop("arrays")), "manifest must list its arrays, got None; write"),
         (edit(lambda m: m["arrays"].pop("indptr")), "must be whole, got no 'indptr'; write"),

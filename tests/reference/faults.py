@@ -134,6 +134,19 @@ class Workshop:
             assert not {n for n in left if not n.startswith("events.out")}, (command, left)
 
 
+def read_only(shop: Workshop, place: Path) -> int | None:
+    """Every command that makes something, in a folder that is mounted read-only; None where it may not be."""
+    with small_disk(place, 64 << 20) as mounted:
+        if not mounted:
+            return None
+        shop.prepare("grow", place)
+        remounted(place, "ro")
+        for command in shop.commands:
+            code, said = called(shop.words(command, place))
+            assert is_one_sentence(code, said) and "must be writable" in said, (command, said)
+        return len(shop.commands)
+
+
 def files_of(command: str) -> list[str]:
     """The directories that a command makes in its place."""
     named = {"import": "graph", "import tables": "tables", "fit": "run", "grow": "grown", "embed": "npy"}
@@ -184,6 +197,31 @@ def jump(shop: Workshop, place: Path) -> int:
         assert code == 0, (command, said)
         shop.check(command, place)
     return len(shop.commands)
+
+
+def small_disks(shop: Workshop, place: Path, sizes: int) -> dict[str, int]:
+    """Every command on a tmpfs of growing size until it fits, and after each failure on one that suffices.
+
+    Nothing where this process may not mount one.
+    """
+    tried = dict.fromkeys(shop.commands, 0)
+    for command in shop.commands:
+        for at in range(sizes):
+            with small_disk(place, 16384 + 32768 * at * at) as mounted:
+                if not mounted:
+                    return {}
+                try:
+                    shop.prepare(command, place)
+                except OSError:  # not even what is given has room
+                    continue
+                code, said = called(shop.words(command, place))
+                assert code == 0 or is_one_sentence(code, said), (command, at, said)
+                remounted(place, "size=64m")
+                shop.recovers(command, place)
+                tried[command] += 1
+                if code == 0:
+                    break
+    return tried
 
 
 @contextmanager

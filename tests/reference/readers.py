@@ -60,8 +60,8 @@ class Reader:
 
     prepare: Callable[[Path], list[bytes]]
     read: Callable[[bytes, Path], None]
-    mutate: Mutate | None = None  # what knows the format; None: any change of bytes
-    share: float = 1.0  # of the inputs that a fast reader gets
+    mutate: Mutate | None  # what knows the format; None: any change of bytes
+    share: float  # of the fuzzer's inputs, by how fast it is
 
 
 def refused(reader: Reader, data: bytes, folder: Path) -> bool:
@@ -568,21 +568,21 @@ def _read_pickle(data: bytes, folder: Path) -> None:
 
 
 READERS = {
-    "npz": Reader(_npz, _read_npz, mutate_npz),
-    "graph manifest": Reader(_graph, _read_manifest, mutate_json),
-    "graph array": Reader(_arrays, _read_array, mutate_array),
-    "graph in parts": Reader(_partition, _read_partition, mutate_json, 0.5),
-    "encoder config": Reader(_encoder, _read_config, mutate_json),
-    "safetensors": Reader(_weights, _read_weights, mutate_safetensors),
-    "snapshot": Reader(_snapshot, _read_snapshot, mutate_safetensors, 0.5),
-    "run record": Reader(_run, _read_run, mutate_json, 0.3),
-    "embedding manifest": Reader(_embedding, _read_embedding, mutate_json, 0.5),
-    "export in progress": Reader(_progress, _read_progress, mutate_json, 0.1),
+    "npz": Reader(_npz, _read_npz, mutate_npz, 0.8),
+    "graph manifest": Reader(_graph, _read_manifest, mutate_json, 0.6),
+    "graph array": Reader(_arrays, _read_array, mutate_array, 0.6),
+    "graph in parts": Reader(_partition, _read_partition, mutate_json, 0.3),
+    "encoder config": Reader(_encoder, _read_config, mutate_json, 0.6),
+    "safetensors": Reader(_weights, _read_weights, mutate_safetensors, 1.0),
+    "snapshot": Reader(_snapshot, _read_snapshot, mutate_safetensors, 0.4),
+    "run record": Reader(_run, _read_run, mutate_json, 0.2),
+    "embedding manifest": Reader(_embedding, _read_embedding, mutate_json, 0.6),
+    "export in progress": Reader(_progress, _read_progress, mutate_json, 0.05),
     "table log": Reader(_log, _read_log, None, 1.0),
     "settings": Reader(_plan, _read_plan, mutate_json, 1.5),
-    "record of results": Reader(_record, _read_record, mutate_json, 1.5),
-    "pickles (looked at, never loaded)": Reader(_pickles, _read_pickle, None, 1.5),
-    "CSV": Reader(_csv, _read_csv, _kept_first(mutate_bytes), 0.08),
-    "JSON lines": Reader(_jsonl, _read_jsonl, None, 0.04),
-    "Parquet": Reader(_parquet, _read_parquet, _kept_first(mutate_bytes), 0.08),
+    "record of results": Reader(_record, _read_record, mutate_json, 1.3),
+    "pickles (looked at, never loaded)": Reader(_pickles, _read_pickle, None, 1.2),
+    "CSV": Reader(_csv, _read_csv, _kept_first(mutate_bytes), 0.04),
+    "JSON lines": Reader(_jsonl, _read_jsonl, None, 0.02),
+    "Parquet": Reader(_parquet, _read_parquet, _kept_first(mutate_bytes), 0.04),
 }

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 
 import lrgi.encoder
-from lrgi.cli.main import main
+from lrgi.cli.main import COMMANDS, main
 from lrgi.graph import sinks
 from lrgi.interop.export_work import Work
 from lrgi.training.checkpoint import Checkpoint
@@ -71,6 +72,10 @@ def watch() -> None:
     started, fitted = RunWriter.layer_started, RunWriter.layer_fitted
     RunWriter.layer_started = lambda *given: (enter("training"), started(*given))[1]
     RunWriter.layer_fitted = lambda *given: (enter("elsewhere"), fitted(*given))[1]
+
+
+for name in COMMANDS:
+    import_module(f"lrgi.cli.{name}_command")  # before the first fork, and as the source is now
 
 
 def child(task: dict, log: int) -> int:

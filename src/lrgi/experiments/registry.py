@@ -61,6 +61,11 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "figure_oversmoothing",
         "scale.md",
     ),
+    "table:reliability": Reproduction(
+        "kills, faults, damages and inputs survived (made by `make torture` and `make fuzz`)",
+        "reliability",
+        "reliability.md",
+    ),
 }
 
 

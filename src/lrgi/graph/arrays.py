@@ -205,15 +205,17 @@ def open_array(directory: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     try:
         with path.open("rb") as file:
             header = read_header(file)
+        if header.ends != size:
+            raise ValueError("a header that claims another size")
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError:
         raise FormatError(
             f"array file {path} must be a .npy file, got something else; write the directory again"
         ) from None
     found = f"{header.dtype.str} {list(header.shape)}"
     wanted = f"{entry.dtype} {list(entry.shape)}"
-    if found != wanted or header.ends != size:
+    if found != wanted:
         raise FormatError(f"array file {path} must hold {wanted}, got {found}; write the directory again")
-    array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
 
 

@@ -35,7 +35,7 @@ def read_header(file: BinaryIO) -> NpyHeader:
     Nothing is allocated for what it claims: the caller compares `ends` with the file.
     """
     start = file.read(8)
-    if start[:6] != _MAGIC or len(start) < 8 or start[6] not in _LENGTHS:
+    if start[:6] != _MAGIC or len(start) < 8 or start[6] not in _LENGTHS or start[7]:
         raise ValueError("no .npy file")
     kind = _LENGTHS[start[6]]
     raw = file.read(struct.calcsize(kind))

@@ -185,8 +185,10 @@ def check_bytes(path: str | os.PathLike[str], keys: Collection[str] = ()) -> Non
 
 def verify_graph(path: str | os.PathLike[str]) -> None:
     """Read a whole graph directory: every checksum, and every rule a Graph keeps; FormatError if not so."""
-    directory, graph = Path(path), open_graph(path)
+    directory = Path(path)
+    _read_manifest(directory)
     check_seal(directory / MANIFEST, required=True)
+    graph = open_graph(path)
     check_bytes(directory)
     try:
         graph.check()
@@ -250,10 +252,13 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
     manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
     version = manifest.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise FormatError(f"a graph's version must be a whole number from 1, got {version!r}; write it again")
+        raise FormatError(
+            f"a graph's version must be a whole number from 1, got {version!r} in {directory / MANIFEST}; "
+            "write it again"
+        )
     if version > VERSION:
         raise FormatError(
-            f"a graph's version must be at most {VERSION}, got {version} in {directory}; "
+            f"a graph's version must be at most {VERSION}, got {version} in {directory / MANIFEST}; "
             "upgrade lrgi to open what a newer lrgi wrote"
         )
     return manifest

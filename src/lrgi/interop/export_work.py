@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import SEAL, check_seal, flush_directory, write_sealed
+from lrgi.directory import SEAL, check_no_links, check_seal, flush_directory, write_sealed
 from lrgi.distributed.collectives import ALONE, World, present
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import FileEntry
@@ -76,6 +76,7 @@ class Work:
         cls, final: Path, identity: dict[str, Any], overwrite: bool, tell: Callable[[str], None]
     ) -> Work:
         check_export_place(final, overwrite)
+        check_no_links(final)
         found = _read_progress(final)
         if found is not None and found["of"] != identity and not overwrite:
             first = next(key for key in identity if found["of"].get(key) != identity[key])

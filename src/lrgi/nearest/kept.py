@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import checksum, locked
+from lrgi.directory import check_no_links, checksum, locked
 from lrgi.encoder import CONFIG
 from lrgi.errors import FormatError
 from lrgi.graph.features import Table
@@ -41,6 +41,7 @@ def kept_embedding(
         "layers": list(chosen),
         "view": view,
     }
+    check_no_links(run.path)
     with locked(run.path):
         if not _is_of(place, of):
             graph = load()

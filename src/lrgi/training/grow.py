@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import checksum, exchange, flush_directory, locked, write_sealed
+from lrgi.directory import check_no_links, checksum, exchange, flush_directory, locked, write_sealed
 from lrgi.encoder import CONFIG
 from lrgi.errors import InputError
 from lrgi.graph.graph import Graph
@@ -53,6 +53,7 @@ def grow_run(
     `judge` is shown the longer run before it takes the place of the other, and may say no: then it is gone.
     InputError for a run that cannot grow, or a graph that is not the one it was fitted on.
     """
+    check_no_links(path)
     with locked(path):
         run, inner = settle(path), path / GROWING
         plan = _longer(run, layers)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lrgi.compute.machine import hardware, versions
-from lrgi.directory import SEAL, check_seal, checksum, locked, write_sealed
+from lrgi.directory import SEAL, check_no_links, check_seal, checksum, locked, write_sealed
 from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder, is_encoder_directory
 from lrgi.errors import FormatError, InputError
@@ -150,7 +150,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     version = record.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise FormatError(
-            f"a run's version must be from 1 to {VERSION}, got {version!r} in {directory}; "
+            f"a run's version must be from 1 to {VERSION}, got {version!r} in {directory / RECORD}; "
             "upgrade lrgi to open what a newer lrgi wrote"
         )
     check_seal(directory / RECORD)
@@ -188,6 +188,7 @@ def check_place(final: Path) -> None:
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
     if _peek(final) is not None:
+        check_no_links(final)
         return
     raise InputError(
         f"the place for a run must be free, got {final}, which holds something else; choose another path"

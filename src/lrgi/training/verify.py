@@ -87,8 +87,9 @@ def _complete(log: Path) -> Iterator[str]:
     if not log.is_file():
         return  # in another folder, or lost: it is made again
     try:
-        head, *lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        rows = sum(int(stop) - int(start) for start, stop, _ in (line.split(" ") for line in lines))
+        head, *lines = log.read_text(encoding="utf-8", errors="replace").splitlines(True)
+        words = [line.split(" ") for line in lines if line.endswith("\n")]
+        rows = sum(int(stop) - int(start) for start, stop, _ in words)
         whole = rows == int(json.loads(head)["shape"][0])
     except (ValueError, KeyError, TypeError, IndexError):
         whole = False
