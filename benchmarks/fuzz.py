@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 INPUTS = 10_000  # of a reader that is fast; the others get a share
-PROCESSES = 3
+PROCESSES = 6
 TIMEOUT = 60  # seconds for one input, on a machine that has other work to do
 CONSTANT, MULTIPLE = 384 << 20, 64  # DuckDB alone may take 256 MiB here
 
@@ -80,7 +80,8 @@ def in_own_process(names: list[str], inputs: int, seed: int) -> list[dict[str, A
             for kept in (*Path(folder).glob("crash-*"), *Path(folder).glob("timeout-*")):
                 shutil.copy(kept, ROOT / f"{kept.name}.input")
             said = (Path(folder) / "log").read_text(errors="replace")
-            raise SystemExit(f"exit code {done.returncode} with {', '.join(names)}\n{said[-6000:]}")
+            print(said[-6000:], file=sys.stderr, flush=True)
+            raise SystemExit(f"exit code {done.returncode} with {', '.join(names)}")
         rows: list[dict[str, Any]] = json.loads(stats.read_text())
         return rows
 

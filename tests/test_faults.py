@@ -4,7 +4,7 @@ import pytest
 
 from reference.faults import Workshop, inject, jump, read_only, small_disks
 
-COMMANDS = ("import", "import tables", "fit", "grow", "embed", "embed parquet")
+COMMANDS = ("import", "import tables", "fit", "grow", "embed parquet")
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,18 @@ from lrgi.training.run import fit_run
 from reference.faults import SETTINGS, Workshop, called, is_one_sentence
 from reference.kills import GRAPH, PLAN
 
-TIMES = ("seconds", "started", "finished", "fit_seconds", "embed_seconds", "at", "run", "path", "command")
+TIMES = (  # and a checksum of the manifest, which may lose its seal and still be right
+    "source",
+    "seconds",
+    "started",
+    "finished",
+    "fit_seconds",
+    "embed_seconds",
+    "at",
+    "run",
+    "path",
+    "command",
+)
 
 
 EVERY = 8  # commands are run after one damage in so many

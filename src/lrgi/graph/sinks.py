@@ -110,7 +110,11 @@ class FileSink(TableSink):
         self.done: set[Range] = self._finished()
         if self.done:
             self._file: BinaryIO = path.open("r+b")
-            self._log: BinaryIO = self._rewritten_log()
+            try:
+                self._log: BinaryIO = self._rewritten_log()
+            except BaseException:
+                self._file.close()
+                raise
         else:
             self._file, self._log = self._fresh()
 
@@ -181,10 +185,15 @@ class FileSink(TableSink):
         lines = [self._head + "\n", *(self._kept[r] for r in sorted(self.done))]
         beside = self._log_path.with_suffix(LOG + ".part")
         log = beside.open("wb")
-        log.write("".join(lines).encode())
-        _flush(log)
-        beside.replace(self._log_path)
-        flush_directory(self.path.parent)
+        try:
+            log.write("".join(lines).encode())
+            _flush(log)
+            beside.replace(self._log_path)
+            flush_directory(self.path.parent)
+        except BaseException:
+            with suppress(OSError):
+                log.close()
+            raise
         return log
 
     def _finished(self) -> set[Range]:
