@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,20 +44,24 @@ def main() -> None:
     )
     parser.add_argument("--reader", action="append", help="only these")
     parser.add_argument("--inputs", type=int, default=INPUTS)
+    parser.add_argument("--minutes", type=float, default=1e6, help="stop then, and count what was done")
+    parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", type=Path, metavar="RESULTS", help="keep a record in this folder")
     parser.add_argument("--stats", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.stats:
-        fuzz(given.reader, given.inputs, given.seed, given.stats)
+        fuzz(given.reader, given.inputs, given.seed, given.stats, given.until)
         return
     from reference.readers import READERS
 
     begun = time.monotonic()
-    names = given.reader or list(READERS)
+    names, until = given.reader or list(READERS), time.time() + 60 * given.minutes
     with ThreadPoolExecutor(PROCESSES) as pool:
         shares = [names[at::PROCESSES] for at in range(min(PROCESSES, len(names)))]
-        several = list(pool.map(lambda share: in_own_process(share, given.inputs, given.seed), shares))
+        several = list(
+            pool.map(partial(in_own_process, inputs=given.inputs, seed=given.seed, until=until), shares)
+        )
     rows = [row for found in several for row in found[:-1]]
     last = {"grown_mib": max(found[-1]["grown_mib"] for found in several)}
     for row in rows:
@@ -67,10 +72,11 @@ def main() -> None:
         keep(given.record, measures, given.inputs, given.seed)
 
 
-def in_own_process(names: list[str], inputs: int, seed: int) -> list[dict[str, Any]]:
+def in_own_process(names: list[str], inputs: int, seed: int, until: float) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         stats = Path(folder) / "stats.json"
         words = [sys.executable, str(Path(__file__).absolute()), "--inputs", str(inputs), "--seed", str(seed)]
+        words += ["--until", str(until)]
         words += [word for name in names for word in ("--reader", name)]
         with (Path(folder) / "log").open("wb") as log:
             done = subprocess.run(
@@ -86,7 +92,7 @@ def in_own_process(names: list[str], inputs: int, seed: int) -> list[dict[str, A
         return rows
 
 
-def fuzz(names: list[str], inputs: int, seed: int, stats: Path) -> None:
+def fuzz(names: list[str], inputs: int, seed: int, stats: Path, until: float) -> None:
     """One fuzzer for all readers: an input's first byte says which. Ends the process when all had theirs."""
     import atheris
 
@@ -130,7 +136,7 @@ def fuzz(names: list[str], inputs: int, seed: int, stats: Path) -> None:
             raise MemoryError(f"{grown:,} bytes after an input of {len(data):,} for {names[at]}")
         if row["inputs"] == row["wanted"]:
             left.remove(at)
-        if not left:
+        if not left or time.time() > until:
             for row in rows:
                 del row["wanted"]
             stats.write_text(json.dumps([*rows, {"grown_mib": round(grown / 2**20, 1)}]))

@@ -188,8 +188,8 @@ def verify_graph(path: str | os.PathLike[str]) -> None:
     directory = Path(path)
     _read_manifest(directory)
     check_seal(directory / MANIFEST, required=True)
+    check_bytes(directory)  # first: it names the file, where a rule would name what is wrong in it
     graph = open_graph(path)
-    check_bytes(directory)
     try:
         graph.check()
     except InputError as error:
