@@ -127,6 +127,16 @@ def recorded(out_of_memory=()):
     return made
 
 
+def test_a_record_stands_under_any_limit_that_would_have_done_the_same(small):
+    fitted = recorded()["rgi-l2-d8"]  # held 1 MiB
+    broken = recorded(out_of_memory=("rgi-l2-d8",))["rgi-l2-d8"]  # would have held 1 GiB
+    for limit, stands in ((0.0001, (False, True)), (0.5, (True, True)), (2.0, (True, False))):
+        asked = {**identity(Point("rgi", 2, 8), "g", "cuda"), "memory_limit_gib": limit}
+        assert (depth._stands(fitted, asked), depth._stands(broken, asked)) == stands
+    other = {**identity(Point("rgi", 2, 8), "g", "cpu"), "graph": "h"}
+    assert not depth._stands(fitted, other)
+
+
 def test_figures_show_every_point_and_cross_out_what_does_not_fit(small):
     records = recorded(out_of_memory=("rgi-l2-d8",))
     figure = figure_depth_width.figure_of(records)

@@ -101,7 +101,7 @@ def measure_points(chosen: list[Point], request: Request) -> dict[str, str]:
     for point in chosen:
         known = on_record.get(point.name)
         own = identity(point, name, request.device)
-        if request.again or not known or not _same_but_device(known.settings, own):
+        if request.again or not known or not _stands(known, own):
             asked.append(point)
     missing = {point.name: "the budget was used up" for point in asked}
     tasks = [(group, (fit, path)) for group, fit in fits_for(asked, request.device)]
@@ -128,10 +128,15 @@ def shown_score(measures: Mapping[str, Any]) -> tuple[str, float]:
     return {"accuracy": "accuracy", "micro_f1": "micro-F1"}[measures["metric"]], measures["test"]
 
 
-def _same_but_device(known: Any, wanted: dict[str, Any]) -> bool:
-    """A point on record stands, wherever it was fitted."""
-    without = [{**dict(one), "plan": {**one["plan"], "device": ""}} for one in (known, wanted)]
-    return without[0] == without[1]
+def _stands(known: RunRecord, asked: dict[str, Any]) -> bool:
+    """A point on record stands wherever it was fitted, and under any limit that would have done the same."""
+    one, other = (
+        {**settings_of, "plan": {**settings_of["plan"], "device": ""}, "memory_limit_gib": 0}
+        for settings_of in (dict(known.settings), asked)
+    )
+    limit, m = asked["memory_limit_gib"] * _GIB, known.measures
+    held = m["needed_bytes"] > limit if m["out_of_memory"] else m["peak_bytes"] <= limit
+    return one == other and (held or known.settings["memory_limit_gib"] == asked["memory_limit_gib"])
 
 
 def _in_words(record: RunRecord) -> str:

@@ -90,6 +90,7 @@ def _how(records: Mapping[str, RunRecord]) -> str:
     return (
         f"Test {metric_of(records)} of a linear probe in percent, inductive, one seed, with the fit's peak "
         f"memory beside the graph. {plan['updates']} updates per layer (RGI: in all) on whole graphs: far "
-        f"shorter than the paper's fits. Out of memory: more than {limit:g} GiB would be held. "
+        f"shorter than the paper's fits. A layer-wise fit gives all depths of a width. "
+        f"Out of memory: more than {limit:g} GiB would be held. "
         f"Measured on: {machines(records)}."
     )

@@ -18,6 +18,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 _SIZE = (4.2, 3.2)  # inches per panel
+_TICKS = 8
 
 
 @dataclass(frozen=True)
@@ -116,5 +117,23 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
+    _tidy(axes, panel)
     if any(line.label for line in panel.lines):
-        axes.legend(fontsize=7, framealpha=0.9)
+        axes.legend(fontsize=7, framealpha=0.6, loc="best")
+
+
+def _tidy(axes: Any, panel: Panel) -> None:
+    """Ticks where points are, plain numbers, and room for the crosses below the lines."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    places = sorted({x for line in panel.lines for x in (*line.x, *line.crosses)})
+    if not panel.log_x and 1 < len(places) <= _TICKS:
+        axes.set_xticks(places)
+    if any(line.crosses for line in panel.lines):
+        low, high = axes.get_ylim()
+        axes.set_ylim(low * (low / high) ** 0.3 if panel.log_y else low - 0.3 * (high - low), high)
+    if panel.log_y and (values := [y for line in panel.lines for y in line.y]):
+        few = max(values) < 100 * min(values)
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:,g}") if few else NullFormatter())
+        axes.tick_params(axis="y", which="minor", labelsize=7)
