@@ -124,6 +124,13 @@ def locked(directory: Path, what: str = "a run directory") -> Iterator[None]:
         os.close(handle)
 
 
+def is_free(place: Path) -> bool:
+    """Whether there is nothing, or nothing but first halves of files that a failed write of ours left."""
+    if not place.exists():
+        return True
+    return place.is_dir() and all(p.name.startswith(".") and p.suffix == ".part" for p in place.iterdir())
+
+
 def check_no_links(directory: Path) -> None:
     """InputError where something in a directory to write to is a link: what is written must stay within."""
     for path in directory.rglob("*") if directory.is_dir() else ():

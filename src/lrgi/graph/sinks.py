@@ -121,9 +121,8 @@ class FileSink(TableSink):
     def _settle(self, path: Path, shape: tuple[int, int], of: str) -> None:
         self.shape, self.path, self._log_path = shape, path, path.with_suffix(LOG)
         self.beside = path.parent
-        self._head = json.dumps(
-            {"format": FORMAT, "version": VERSION, "shape": list(shape), "of": of}, sort_keys=True
-        )
+        about = {"format": FORMAT, "version": VERSION, "shape": list(shape), "of": of}
+        self._head = json.dumps({**about, "seal": _seal(about)}, sort_keys=True)
         self._pending: list[str] = []
         self._marked = time.monotonic()
 
@@ -243,6 +242,8 @@ def damaged_ranges(log: Path) -> Iterator[Range]:
     try:
         head, *lines = log.read_text(encoding="utf-8", errors="replace").splitlines(True)
         about = json.loads(head)
+        if about["seal"] != _seal({key: about[key] for key in about if key != "seal"}):
+            raise ValueError
         rows, columns = (int(length) for length in about["shape"])
         with log.with_suffix(".npy").open("rb") as file:
             if file.read(PREAMBLE) != preamble((rows, columns)):
@@ -269,6 +270,10 @@ def problems_of_tables(folder: Path) -> Iterator[str]:
                 f"{log.with_suffix('.npy')} and {log.name} must be as lrgi wrote them, got other bytes for "
                 f"rows {start} to {stop}; give the same command again to make them again"
             )
+
+
+def _seal(about: dict[str, Any]) -> str:
+    return blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _line(start: int, stop: int, rows: npt.NDArray[Any]) -> str:

@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import SEAL, check_no_links, check_seal, flush_directory, write_sealed
+from lrgi.directory import SEAL, check_no_links, check_seal, flush_directory, is_free, write_sealed
 from lrgi.distributed.collectives import ALONE, World, present
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import FileEntry
@@ -30,7 +30,7 @@ PROGRESS, STATE = "export.json", "state"
 
 def check_export_place(final: Path, overwrite: bool) -> None:
     """Raise InputError unless an embedding may be written, or gone on with, at `final`."""
-    if not final.exists() or (final.is_dir() and (not any(final.iterdir()) or (final / PROGRESS).is_file())):
+    if is_free(final) or (final / PROGRESS).is_file():
         return
     if overwrite and is_embedding_directory(final):
         return

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lrgi.compute.machine import hardware, versions
-from lrgi.directory import SEAL, check_no_links, check_seal, checksum, locked, write_sealed
+from lrgi.directory import SEAL, check_no_links, check_seal, checksum, is_free, locked, write_sealed
 from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder, is_encoder_directory
 from lrgi.errors import FormatError, InputError
@@ -185,7 +185,7 @@ def is_run_directory(path: str | os.PathLike[str]) -> bool:
 
 def check_place(final: Path) -> None:
     """Raise InputError unless there is nothing at `final`, or a run."""
-    if not final.exists() or (final.is_dir() and not any(final.iterdir())):
+    if is_free(final):
         return
     if _peek(final) is not None:
         check_no_links(final)
