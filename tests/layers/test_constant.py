@@ -82,9 +82,9 @@ def test_rows_and_ranges_keep_their_aggregates():
 
 def test_which_layers_have_constants_and_what_they_take():
     dense, sparse = random_graph(2, width=9), random_graph(2, width=9, sparse=True)
-    assert all(has_constants(kind(9, 7), dense.features) for kind in KINDS)
-    assert not any(has_constants(kind(9, 7), sparse.features) for kind in KINDS)
-    assert not has_constants(GATLayer(9, 8), dense.features)
-    assert not has_constants(MeanLayer(9, 8), dense.features)
+    assert all(has_constants(kind(9, 7), False) for kind in KINDS)
+    assert not any(has_constants(kind(9, 7), True) for kind in KINDS)
+    assert not has_constants(GATLayer(9, 8), False)
+    assert not has_constants(MeanLayer(9, 8), False)
     assert constant_bytes(SAGELayer(9, 7), dense.features) == 4 * 9 * dense.num_nodes
     assert constant_bytes(SAGELayer(9, 7), sparse.features) == 0

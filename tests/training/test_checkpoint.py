@@ -207,7 +207,8 @@ def test_a_run_from_the_weights_of_another(tmp_path):
     none = again.with_settings(learning_rate=1e-30, weight_decay=0.0)  # steps that move nothing
     run = fit_run(GRAPH, none, tmp_path / "second", beginning=begun)
     for a, b in zip(first.encoder.layers, run.encoder.layers, strict=False):
-        assert all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
+        for x, y in zip(a.parameters(), b.parameters(), strict=True):
+            torch.testing.assert_close(x, y, atol=1e-5, rtol=1e-4)  # into principal directions and back
     assert len(run.encoder.layers) == 3
     assert run.record["from"]["path"] == str(first.path)
     with pytest.raises(InputError, match="got weights to begin with None for"):

@@ -15,7 +15,9 @@ from lrgi.training.plan import FitPlan
 from lrgi.training.tables import TableStore
 
 GRAPH = planted_communities(nodes=600, edges=6_000, features=24, seed=1)
-PLAN = FitPlan(layers=2, width=16, batch_size=64, updates=8, learning_rate=5e-3, seed=3, expansion=2)
+PLAN = FitPlan(
+    layers=2, width=16, batch_size=64, updates=8, learning_rate=5e-3, seed=3, expansion=2, inputs="given"
+)
 KINDS = ("sage", "gcn", "plain-gcn")
 
 

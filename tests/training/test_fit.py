@@ -86,7 +86,7 @@ def test_a_mapped_graph_fits_and_embeds_as_one_in_memory(graph, tmp_path):
 
 def test_the_loss_falls(graph):
     heard = Losses()
-    fit_encoder(graph, PLAN.with_settings(layers=1, updates=150), Journal(heard))
+    fit_encoder(graph, PLAN.with_settings(layers=1, updates=150, inputs="given"), Journal(heard))
     assert np.mean(heard.totals[-20:]) < 0.5 * np.mean(heard.totals[:5])
 
 
@@ -99,7 +99,7 @@ def test_sparse_features_fit_as_the_same_features_dense(graph):
     embedded = []
     for table in (DenseTable(dense), sparse):
         g = Graph(graph.indptr, graph.indices, table)
-        embedded.append(fit_encoder(g, PLAN.with_settings(updates=6)).embed(g).array)
+        embedded.append(fit_encoder(g, PLAN.with_settings(updates=6, inputs="given")).embed(g).array)
     assert np.abs(embedded[0] - embedded[1]).max() < 5e-3  # sums in another order, then Adam
 
 

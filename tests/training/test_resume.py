@@ -32,17 +32,17 @@ class KeepsOne(Keeper):
     def resume(self, layer, moving, steps):
         self.moving = moving
         if layer in self.done:
-            moving.layer.load_state_dict(self.done[layer])
+            moving.result.load_state_dict(self.done[layer])
             return steps
         if self.state is None or layer != self.at[0]:
             return 0
-        for part, state in zip(moving, self.state, strict=True):
+        for part, state in zip(moving[:3], self.state, strict=True):
             part.load_state_dict(state)
         return self.at[1]
 
     def step_taken(self, record):
         if self.state is None and (record.place.layer, record.place.step) == self.at:
-            self.state = copy.deepcopy([part.state_dict() for part in self.moving])
+            self.state = copy.deepcopy([part.state_dict() for part in self.moving[:3]])
             raise Killed
 
     def layer_fitted(self, layer, module):
@@ -69,7 +69,7 @@ def fitted(method, plan, keeper=None):
 
 @pytest.mark.parametrize(
     ("method", "layer", "step"),
-    [("lrgi", 1, 1), ("lrgi", 1, 4), ("lrgi", 1, 8), ("lrgi", 2, 3), ("rgi", 1, 5), ("dgi", 1, 5),
+    [("lrgi", 1, 1), ("lrgi", 1, 4), ("lrgi", 1, 7), ("lrgi", 2, 3), ("rgi", 1, 5), ("dgi", 1, 5),
      ("gbt", 1, 5), ("graphmae", 1, 5), ("bgrl", 1, 5), ("cca-ssg", 1, 5), ("supervised", 1, 5)],
 )  # fmt: skip
 def test_taking_up_a_fit_anywhere_gives_the_same_bits(method, layer, step):

@@ -57,7 +57,7 @@ EXAMPLE = examples("""
 """)
 GROUPS = {
     "the encoder": ("layers", "width", "layer", "heads"),
-    "what it is fitted on": ("fit_on", "batch_size", "neighbours", "next_neighbours"),
+    "what it is fitted on": ("fit_on", "inputs", "batch_size", "neighbours", "next_neighbours"),
     "how long, how fast": ("updates", "epochs", "learning_rate", "weight_decay", "warmup", "schedule"),
     "the objective": ("reconstruction", "variance", "covariance", "predictors", "expansion", "ridge"),
     "numbers and chance": ("precision", "reduction", "device", "seed"),

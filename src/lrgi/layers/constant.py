@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lrgi.graph.features import DenseTable, Table
+from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
@@ -60,15 +60,14 @@ class OnConstants(GraphLayer):
         return self.layer.from_sources(sources, own, hop)
 
 
-def has_constants(layer: torch.nn.Module, table: Table) -> TypeGuard[GraphLayer]:
-    """Whether all that `layer` reads of neighbours in `table` is a constant.
+def has_constants(layer: torch.nn.Module, sparse: bool) -> TypeGuard[GraphLayer]:
+    """Whether all that `layer` reads of neighbours is a constant.
 
     Means of sparse rows are hardly sparse: of a sparse table no aggregates are made.
     """
-    dense = isinstance(table, DenseTable)
-    return dense and isinstance(layer, GraphLayer) and layer.constant() is not None
+    return not sparse and isinstance(layer, GraphLayer) and layer.constant() is not None
 
 
 def constant_bytes(layer: GraphLayer, table: Table) -> int:
     """Of the table of aggregates; 0 if none is made."""
-    return 4 * int(np.prod(table.shape)) if has_constants(layer, table) else 0
+    return 4 * int(np.prod(table.shape)) if has_constants(layer, isinstance(table, SparseTable)) else 0

@@ -30,6 +30,7 @@ class GATLayer(GraphLayer):
 
     kind = "gat"
     reads_degrees = False
+    input_weights = ("weight", "skip")
 
     def __init__(self, in_dim: int, out_dim: int, heads: int = 4, slope: float = 0.2) -> None:
         super().__init__(in_dim, out_dim)

@@ -21,6 +21,7 @@ class GCNLayer(GraphLayer):
     """Symmetrically normalised sum, projected, plus a linear skip."""
 
     kind = "gcn"
+    input_weights = ("weight", "skip")
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)

@@ -29,6 +29,7 @@ class GraphLayer(nn.Module, ABC):
         super().__init__()
         self.in_dim, self.out_dim = in_dim, out_dim
 
+    input_weights: tuple[str, ...] = ()  # parameters [., in_dim] by which alone it reads x, if that is so
     hops = 1  # hops of neighbours that `forward` takes; a stack takes one for each of its layers
 
     @property

@@ -20,6 +20,7 @@ class PlainGCNLayer(GraphLayer):
     """Symmetrically normalised sum, projected."""
 
     kind = "plain-gcn"
+    input_weights = ("weight",)
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)

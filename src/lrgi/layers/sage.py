@@ -17,6 +17,7 @@ class SAGELayer(GraphLayer):
 
     kind = "sage"
     reads_degrees = False
+    input_weights = ("weight", "skip")
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__(in_dim, out_dim)

@@ -97,14 +97,14 @@ class Checkpoint(Keeper):
         """The state of the newest whole snapshot, where it is of this layer."""
         self._moving, self._epoch, position = moving, 0, self.position
         if layer <= len(position.fitted):
-            put_back(moving.layer, "", read_tensors(self.directory / position.fitted[layer - 1])[0])
+            put_back(moving.result, "", read_tensors(self.directory / position.fitted[layer - 1])[0])
             return steps
         if layer == position.layer and position.step:
             restore(moving, self._state)
             self._state = {}
             return position.step
         if self._begin is not None:
-            self._begin(layer, moving.layer)
+            self._begin(layer, moving.result)
         return 0
 
     def step_taken(self, record: StepRecord) -> None:
@@ -287,12 +287,13 @@ def state_of(moving: Moving) -> Tensors:
         for index, entry in moving.optimizer.state_dict()["state"].items()
         for name, value in entry.items()
     }
-    return {**weights_of(moving.layer, "layer."), **weights_of(moving.objective, "objective."), **moments}
+    layer = weights_of(moving.layer, _prefix(moving))
+    return {**layer, **weights_of(moving.objective, "objective."), **moments}
 
 
 def restore(moving: Moving, tensors: Tensors) -> None:
     """Put a `state_of` back."""
-    put_back(moving.layer, "layer.", tensors)
+    put_back(moving.layer, _prefix(moving), tensors)
     put_back(moving.objective, "objective.", tensors)
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
@@ -302,3 +303,8 @@ def restore(moving: Moving, tensors: Tensors) -> None:
             state.setdefault(int(index), {})[entry] = value
     groups = moving.optimizer.state_dict()["param_groups"]
     moving.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _prefix(moving: Moving) -> str:
+    """Of the weights that move: another one where they are not yet those of a layer of the encoder."""
+    return "layer." if moving.layer is moving.result else "turned."

@@ -12,9 +12,9 @@ from lrgi.training.sharing import scratch_of
 from lrgi.training.tables import TableStore
 
 
-def reader_of(layer: FittedModule, objective: Objective, table: Table) -> FittedModule:
+def reader_of(layer: FittedModule, objective: Objective, sparse: bool) -> FittedModule:
     """What the objective asks for u: the layer, or the layer on constants where there are any."""
-    return OnConstants(layer) if objective.reads_constants and has_constants(layer, table) else layer
+    return OnConstants(layer) if objective.reads_constants and has_constants(layer, sparse) else layer
 
 
 def inputs_of(reader: FittedModule, graph: Graph, table: Table, tables: TableStore) -> Table:

@@ -28,6 +28,7 @@ from lrgi.layers.rows import Rows
 from lrgi.sampling.block import Hop
 from lrgi.sampling.sample import Batches
 from lrgi.training.fit import fit_encoder, new_layer
+from lrgi.training.inputs import directions_wanted, turns
 from lrgi.training.journal import Journal, Listener, StepRecord
 from lrgi.training.plan import EVERY, WHOLE, FitPlan
 from lrgi.training.resolve import planned_steps
@@ -179,7 +180,11 @@ def needs_of(
         costs.append(measure(_with_stand_in(graph, width), replace(plan.for_layer(number), layers=1)))
     embeds = [_embed_seconds(graph, plan, number) for number in range(1, plan.layers)]
     held = [_aggregate_bytes(graph, plan, number) for number in range(1, plan.layers + 1)]
-    constants = [_embed_seconds(graph, plan, n, constant=True) for n, size in enumerate(held, 1) if size]
+    constants = [
+        _embed_seconds(graph, plan, n, constant=True)
+        for n, size in enumerate(held, 1)
+        if size and plan.for_layer(n).layer != "gat"
+    ]
     if mapped:  # the steps were measured with their aggregates in memory
         costs = [replace(c, memory=max(0, c.memory - size)) for c, size in zip(costs, held, strict=True)]
     release_freed_memory()
@@ -231,9 +236,14 @@ def _embed_bytes(graph: Graph, own: FitPlan) -> int:
 
 
 def _aggregate_bytes(graph: Graph, plan: FitPlan, number: int) -> int:
-    """Of the table of constants that a layer is fitted on; 0 for a layer that has none."""
+    """Of the tables that are made for a layer's fit alone: of constants, and of the first inputs, turned."""
     if number == 1:
-        return constant_bytes(new_layer(plan, 1, graph.num_features), graph.features)
+        layer = new_layer(plan, 1, graph.num_features)
+        if not turns(layer, plan, 1):
+            return constant_bytes(layer, graph.features)
+        columns = directions_wanted(graph.num_features, layer.out_dim)
+        table = DenseTable(np.zeros((1, columns), np.float32))  # stands for X M, which is held too
+        return graph.num_nodes * (4 * columns + constant_bytes(new_layer(plan, 1, columns), table))
     width = plan.for_layer(number - 1).width
     rows = constant_bytes(new_layer(plan, number, width), DenseTable(np.zeros((1, width), np.float32)))
     return rows * graph.num_nodes

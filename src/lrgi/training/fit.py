@@ -15,13 +15,14 @@ from lrgi.compute.machine import device_called
 from lrgi.compute.threads import ahead, lanes
 from lrgi.distributed.collectives import present
 from lrgi.encoder import Encoder, embed_layer
-from lrgi.graph.features import Table
+from lrgi.graph.features import SparseTable, Table
 from lrgi.graph.graph import Graph
 from lrgi.layers.layer import GraphLayer
 from lrgi.layers.make import make_layer
 from lrgi.layers.stack import Stack
 from lrgi.sampling.sample import Batches
 from lrgi.training.constants import inputs_of, reader_of
+from lrgi.training.inputs import FirstInputs
 from lrgi.training.journal import Journal, Moving, Place, StepRecord
 from lrgi.training.objective import Infomax, Objective
 from lrgi.training.optimize import adamw, descend, learning_rate
@@ -60,20 +61,21 @@ def fit_layer(
     Another `objective` makes it another method (see `baselines/`). It begins where the journal's keeper says.
     """
     journal, own = journal or Journal(), plan.for_layer(number)
-    objective = (objective or Infomax(own, number, layer.out_dim)).to(layer.device)
-    optimizer = adamw([*layer.parameters(), *objective.parameters()], own)
-    world = present()
-    reader = reader_of(layer, objective, table)
+    objective, world = (objective or Infomax(own, number, layer.out_dim)).to(layer.device), present()
+    first = FirstInputs(layer, objective, own, number)  # for layer 1, perhaps, X in its principal directions
+    optimizer = adamw([*first.inner.parameters(), *objective.parameters()], own)
+    reader = reader_of(first.inner, objective, isinstance(table, SparseTable) and not first.turned)
     sampling = own.sampling_over(reader.hops, objective.hops)
     check_shareable(world, objective, sampling)
     share = share_of(world, graph)
     batches = Batches(graph, sampling, own.seed, number, objective.targets, share=share)
     epochs = own.epochs or math.ceil(own.updates / len(batches))
     steps = epochs * len(batches)
-    done = resumed(world, journal.keeper, number, Moving(layer, objective, optimizer), steps)
+    done = resumed(world, journal.keeper, number, Moving(first.inner, objective, optimizer, layer), steps)
     place = Place(number, 0, done, steps)
     if place.step == steps:
         return  # an earlier process fitted it
+    table = first.turn(graph, table, journal.keeper.tables, fresh=done == 0)
     table = inputs_of(reader, graph, table, journal.keeper.tables)
     journal.fit_begins(reader, table)
     journal.layer_started(number, own, steps)
@@ -86,6 +88,7 @@ def fit_layer(
             terms = descend(optimizer, terms, own, rate, place, world)
             objective.after_step(layer, place)
             journal.step_taken(StepRecord(place, terms, rate, block, world.sent))
+    first.turn_back()
     world.repeat(*layer.parameters())  # equal already, unless the machines are of different makes
     release_freed_memory()
     journal.layer_fitted(number, layer)

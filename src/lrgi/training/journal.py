@@ -58,11 +58,16 @@ class Listener:
 
 
 class Moving(NamedTuple):
-    """All that a step changes: with these three and the place, a fit can go on in another process."""
+    """All that a step changes: with these three and the place, a fit can go on in another process.
+
+    `result` is the module that has the fit's weights in the end, and those it begins with: the layer itself,
+    or another one that gives the same (`inputs.py`).
+    """
 
     layer: nn.Module
     objective: nn.Module
     optimizer: torch.optim.Optimizer
+    result: nn.Module
 
 
 class Keeper(Listener):

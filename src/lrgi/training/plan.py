@@ -13,6 +13,7 @@ from lrgi.sampling.sample import ALL, Sampling
 LAYER_KINDS = ("gat", "sage", "gcn", "plain-gcn")
 FIT_ON = ("auto", "all", "train", "train+validation")
 PREDICTORS = ("network", "closed")
+INPUTS = ("principal", "given")
 WHOLE = 0  # a batch size: every graph is one batch
 EVERY = 0  # a number of neighbours: all of them
 
@@ -27,7 +28,7 @@ class FitPlan:
     """All that decides a fitted encoder, besides the graph. Raises InputError for what cannot be."""
 
     layers: int = setting(3, "how many layers to fit, one after the other (the paper's L)")
-    width: int = setting(128, "numbers per node after every layer (D); a multiple of the heads")
+    width: int = setting(256, "numbers per node after every layer (D); a multiple of the heads")
     layer: str = setting("gat", "what a layer is", LAYER_KINDS)
     heads: int = setting(4, "attention heads of a gat layer")
     fit_on: str = setting(
@@ -36,26 +37,32 @@ class FitPlan:
         "otherwise all nodes (labels are never read)",
         FIT_ON,
     )
+    inputs: str = setting(
+        "principal",
+        "what the first layer is fitted on: the features in their principal directions, or as given; the "
+        "encoder takes them as given either way",
+        INPUTS,
+    )
     batch_size: int = setting(512, "target nodes per step (B); 0: whole graphs, nothing is sampled")
     neighbours: int = setting(10, "sampled neighbours of a target (S_L); 0: all")
     next_neighbours: int = setting(5, "sampled neighbours of those (S_K); 0: all")
-    updates: int = setting(1000, "steps per layer, at least; rounded up to whole epochs")
+    updates: int = setting(300, "steps per layer, at least; rounded up to whole epochs")
     epochs: int = setting(0, "passes over all nodes per layer; 0: as many as `updates` asks for")
-    learning_rate: float = setting(1e-3, "AdamW's learning rate, at its highest")
+    learning_rate: float = setting(2e-3, "AdamW's learning rate, at its highest")
     weight_decay: float = setting(1e-5, "AdamW's weight decay")
     warmup: float = setting(0.1, "share of a layer's steps in which the learning rate rises from 0")
     schedule: str = setting("cosine", "the learning rate after the warm-up", ("constant", "cosine"))
-    reconstruction: float = setting(25.0, "weight of predicting u from v and v from u (lambda 1)")
+    reconstruction: float = setting(50.0, "weight of predicting u from v and v from u (lambda 1)")
     variance: float = setting(25.0, "weight of the variances' distance from 1 (lambda 2)")
     covariance: float = setting(1.0, "weight of the covariances (lambda 3)")
     predictors: str = setting(
-        "network",
+        "closed",
         "what predicts one view from the other: the paper's networks, or a ridge regression solved in every "
         "step, which has nothing to train",
         PREDICTORS,
     )
     expansion: int = setting(8, "hidden width of network predictors, in multiples of the width")
-    ridge: float = setting(0.01, "what closed predictors add to the covariances' diagonal")
+    ridge: float = setting(0.1, "what closed predictors add to the covariances' diagonal")
     precision: str = setting("float32", "of the matrix products", ("float32", "bf16"))
     reduction: str = setting(
         "float32",

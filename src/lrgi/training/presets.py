@@ -10,6 +10,8 @@ from lrgi.training.plan import EVERY, WHOLE, FitPlan
 _PAPER: dict[str, Any] = {
     "heads": 4,
     "layer": "gat",
+    "inputs": "given",
+    "predictors": "network",
     "learning_rate": 1e-4,
     "weight_decay": 1e-5,
     "schedule": "constant",

@@ -109,7 +109,8 @@ def resumed(world: World, keeper: Keeper, number: int, moving: Moving, steps: in
     told = torch.tensor([done])
     world.repeat(told)
     if done := int(told):
-        fitted = [*moving.layer.parameters(), *moving.objective.parameters()]
+        module = moving.result if done == steps else moving.layer
+        fitted = [*module.parameters(), *moving.objective.parameters()]
         world.repeat(*fitted, *(value for p in fitted for value in _moments(moving.optimizer, p)))
     return done
 

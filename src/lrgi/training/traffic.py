@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lrgi.training.fit import new_layer
+from lrgi.training.inputs import directions_wanted, turns
 from lrgi.training.objective import new_predictors
 from lrgi.training.plan import FitPlan
 
@@ -31,7 +32,10 @@ def step_traffic(plan: FitPlan, in_dim: int, number: int, processes: int) -> Tra
     if processes == 1:
         return Traffic(0, 0, 0, 0, 0)
     own, closed = plan.for_layer(number), plan.for_layer(number).predictors == "closed"
-    layer = sum(p.numel() for p in new_layer(plan.with_settings(device="cpu"), number, in_dim).parameters())
+    fitted = new_layer(plan.with_settings(device="cpu"), number, in_dim)
+    if turns(fitted, own, number):
+        fitted = new_layer(plan.with_settings(device="cpu"), number, directions_wanted(in_dim, own.width))
+    layer = sum(p.numel() for p in fitted.parameters())
     predictors = sum(p.numel() for p in new_predictors(own, number, own.width).parameters())
     square, narrow = own.width**2, own.reduction == "bf16"
     gradient = 2 if narrow else _FLOAT
