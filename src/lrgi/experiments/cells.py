@@ -175,7 +175,10 @@ def setting_defaults(cell: Cell) -> dict[str, Any]:
     settings = {} if kind is None else {entry.name: entry.default for entry in fields(kind)}
     data = {entry.name: entry.default for entry in fields(DataSet)}
     listed = {k: list(v) if isinstance(v, tuple) else v for k, v in data.items()}
-    return {"plan": FitPlan().to_mapping(), "settings": settings, "data": listed, "untrained": False}
+    plan = FitPlan().to_mapping() | {
+        "inputs": "given"
+    }  # as all features were taken before there was a choice
+    return {"plan": plan, "settings": settings, "data": listed, "untrained": False}
 
 
 @cache

@@ -12,6 +12,7 @@ _PAPER: dict[str, Any] = {
     "layer": "gat",
     "inputs": "given",
     "predictors": "network",
+    "ridge": 0.01,
     "learning_rate": 1e-4,
     "weight_decay": 1e-5,
     "schedule": "constant",
