@@ -63,7 +63,9 @@ def scored(kind: str, way: str, s: Settings) -> list[float]:
     graph = planted_communities(s.nodes, s.nodes * s.degree // 2)
     found = []
     for seed in range(s.seed, s.seed + s.seeds):
-        plan = FitPlan(layers=s.layers, layer=kind, updates=s.updates, seed=seed)
+        plan = FitPlan(layers=s.layers, layer=kind, updates=s.updates, seed=seed,
+            width=128, learning_rate=1e-3, reconstruction=25.0, predictors="network", inputs="given",
+        )  # fmt: skip
         features = graph.features
         for number in range(1, plan.layers + 1):
             layer = new_layer(plan, number, features.shape[1])

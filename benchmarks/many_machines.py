@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "many-machines.md"
 
 MACHINES = (1, 8, 16, 32, 64)
-KINDS: dict[str, dict[str, str]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "networks": {},
     "networks, bf16": {"reduction": "bf16"},
     "closed": {"predictors": "closed"},
@@ -76,7 +76,8 @@ def compute_seconds(record: dict[str, Any], predictors: str, rows: float, settin
 
 
 def traffic(kind: str, machines: int, setting: Setting) -> Traffic:
-    plan = FitPlan(layers=setting.layers, width=setting.width, batch_size=setting.batch, **KINDS[kind])
+    how = {"predictors": "network", "inputs": "given", **KINDS[kind]}
+    plan = FitPlan(layers=setting.layers, width=setting.width, batch_size=setting.batch, **how)
     return step_traffic(plan, setting.columns, 1, machines)
 
 

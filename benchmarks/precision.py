@@ -34,7 +34,14 @@ def main() -> None:
     rows = []
     for seed in range(options.seeds):
         for precision in ("float32", "bf16"):
-            plan = FitPlan(updates=options.updates, precision=precision, seed=seed)
+            plan = FitPlan(
+                width=128,
+                predictors="network",
+                inputs="given",
+                updates=options.updates,
+                precision=precision,
+                seed=seed,
+            )
             start = time.perf_counter()
             encoder = fit_encoder(graph, plan)
             seconds = time.perf_counter() - start

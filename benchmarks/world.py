@@ -57,7 +57,12 @@ class Clock(Listener):
 
 def measure(world: Any, graph: Any, settings: dict[str, Any], steps: int) -> dict[str, float]:
     """Of the steps after the first ones: the median's seconds, and how much of it was waiting."""
-    plan, clock = FitPlan(layers=1, width=128, updates=10**6, **settings), Clock(world, steps)
+    plan, clock = (
+        FitPlan(
+            layers=1, width=128, updates=10**6, **({"predictors": "network", "inputs": "given"} | settings)
+        ),
+        Clock(world, steps),
+    )
     with suppress(Enough):
         layer = new_layer(plan, 1, graph.num_features)
         fit_layer(layer, graph, graph.features, plan, 1, journal=Journal(clock))
@@ -79,7 +84,9 @@ def process(rank: int, size: int, port: int, path: str, steps: int, answer: Any)
             if size > 1 or "bf16" not in kind
         ]
         for row in rows:  # the counter and the formula are the same
-            plan = FitPlan(width=128, **KINDS[row["predictors"]])
+            plan = FitPlan(
+                width=128, **({"predictors": "network", "inputs": "given"} | KINDS[row["predictors"]])
+            )
             assert abs(row["sent"] - step_traffic(plan, graph.num_features, 1, size).total) <= 4, row
         if rank == 0:
             answer.send(rows)

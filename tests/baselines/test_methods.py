@@ -161,7 +161,7 @@ def test_blocks_have_as_many_hops_as_the_method_reads(graph, name, fan_outs):
 
 
 def test_rgi_of_one_layer_is_lrgi_of_one_layer(graph):
-    plan = PLAN.with_settings(layers=1)
+    plan = PLAN.with_settings(layers=1, inputs="given")
     assert same(bits(fit_method("rgi", graph, plan), graph), bits(fit_encoder(graph, plan), graph))
 
 

@@ -39,7 +39,7 @@ class Record:
 
 def play(progress, clock, layer, steps, pace):
     """Fit one layer, its first step ten times as slow."""
-    progress.layer_started(layer, FitPlan(), steps)
+    progress.layer_started(layer, FitPlan(reconstruction=25.0), steps)
     for step in range(1, steps + 1):
         clock.now += 10 * pace if step == 1 else pace
         terms = Terms(torch.tensor(0.1), torch.tensor(0.2), torch.tensor(0.5))
@@ -67,7 +67,7 @@ def test_a_terminal_gets_a_bar(monkeypatch, columns):
 def test_the_time_left_is_measured_without_the_slow_first_steps():
     clock = Clock()
     progress = Progress(Screen(on_terminal=False), [50, 100], clock)
-    progress.layer_started(1, FitPlan(), 50)
+    progress.layer_started(1, FitPlan(reconstruction=25.0), 50)
     assert progress.left(1, 0) is None
     play(progress, clock, 1, 50, 2.0)
     assert progress.left(1, 50) == pytest.approx(200.0)

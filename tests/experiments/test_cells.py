@@ -79,10 +79,12 @@ def test_settings_that_changed_are_named_and_new_ones_count_with_their_default()
     assert difference(now, now, defaults) is None
     changed = {**now, "plan": {**now["plan"], "updates": 7}}
     assert difference(changed, now, defaults) == f"plan.updates was 7, is {now['plan']['updates']}"
-    older = {**now, "plan": {k: v for k, v in now["plan"].items() if k != "ridge"}}
+    older = {**now, "plan": {k: v for k, v in now["plan"].items() if k != "warmup"}}
     assert difference(older, now, defaults) is None
-    older = {**now, "plan": {k: v for k, v in now["plan"].items() if k != "width"}}
-    assert difference(older, now, defaults) == "plan.width is new, and 256"
+    older = {**now, "plan": {k: v for k, v in now["plan"].items() if k != "inputs"}}
+    assert difference(older, now, defaults) is None  # features were taken as given before there was a choice
+    older = {**now, "plan": {k: v for k, v in now["plan"].items() if k != "layer"}}
+    assert difference(older, now, defaults) == "plan.layer is new, and 'plain-gcn'"
 
 
 def test_names_that_are_not_there_are_refused():

@@ -20,7 +20,10 @@ from lrgi.training.plan import FitPlan
 from lrgi.training.run import fit_run
 
 GRAPH = planted_communities(400, 6000, classes=4, features=16)
-PLAN = FitPlan(width=16, layers=1, batch_size=100, updates=60, expansion=2)
+PLAN = FitPlan(
+    width=16, layers=1, batch_size=100, updates=60, expansion=2, predictors="network", inputs="given",
+    reconstruction=25.0, learning_rate=1e-3,
+)  # fmt: skip
 
 
 def looked_at(plan, graph=GRAPH, **how):

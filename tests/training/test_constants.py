@@ -92,7 +92,7 @@ def test_aggregates_in_a_mapped_file_give_the_same_bits(tmp_path):
 
 def test_a_plan_counts_the_table_of_aggregates():
     graph = planted_communities(40_000, 200_000, features=400)
-    plan = FitPlan(layers=1, layer="sage", width=16, batch_size=64, updates=4, expansion=1)
+    plan = FitPlan(layers=1, layer="sage", width=16, batch_size=64, updates=4, expansion=1, inputs="given")
     how = {"steps": 2, "seconds": 0.1}
     foreseen = {mapped: needs_of(graph, plan, mapped=mapped, **how) for mapped in (False, True)}
     size = 4 * 40_000 * 400

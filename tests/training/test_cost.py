@@ -135,7 +135,7 @@ def test_the_measurement_of_all_nodes_counts_where_it_takes_more():
         (FitPlan(batch_size=0), needs(tables=0, step=8 * GIB), "take sampled batches with --batch-size 512"),
         (FitPlan(neighbours=0), needs(tables=0, step=8 * GIB), "sample neighbours with --neighbours 10"),
         (FitPlan(), needs(tables=0, step=8 * GIB), "lower --batch-size to 128"),
-        (FitPlan(batch_size=64), needs(tables=0, step=8 * GIB), "lower --width to 64"),
+        (FitPlan(batch_size=64), needs(tables=0, step=8 * GIB), "lower --width to 128"),
     ],
 )
 def test_too_little_memory_is_refused_with_the_setting_that_helps(plan, found, remedy):
