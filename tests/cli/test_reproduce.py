@@ -31,7 +31,7 @@ def test_the_list_names_all(lrgi):
         (["--pages", "no.md"], "the page must exist, got no.md"),
         (
             ["--pages", PAGE.parent / "tables.md"],
-            "the page must be called one of results.md, scale.md, got tables.md",
+            "the page must be called one of reliability.md, results.md, scale.md, got tables.md",
         ),
     ],
 )

@@ -103,7 +103,7 @@ def test_bytes_are_counted_and_known_before(processes, graph, more):
 
 
 def test_gradients_in_bf16_stay_close_and_weigh_half(processes, graph):
-    settings = SETTINGS | {"layers": 1, "updates": 100}
+    settings = SETTINGS | {"layers": 1, "updates": 100, "predictors": "network", "inputs": "given"}
     (one,) = processes.run(1, shared_fits.fitted, graph, settings)
     exact, narrow = (
         processes.run(2, shared_fits.fitted, graph, settings | {"reduction": reduction})

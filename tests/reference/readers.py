@@ -326,7 +326,7 @@ def mutate_safetensors(data: bytes, rng: random.Random) -> bytes:
 def _snapshot(folder: Path) -> list[bytes]:
     layer = make_layer("gat", 3, 4, heads=2)
     objective = Infomax(PLAN, 1, 4)
-    moving = Moving(layer, objective, adamw([*layer.parameters(), *objective.parameters()], PLAN))
+    moving = Moving(layer, objective, adamw([*layer.parameters(), *objective.parameters()], PLAN), layer)
     (folder / STATE).mkdir(exist_ok=True)
     save_position(folder / STATE, "key", Position(1, 3, (), {"steps": 0}, 1), state_of(moving))
     (made,) = (folder / STATE).iterdir()
@@ -344,7 +344,7 @@ def _read_snapshot(data: bytes, folder: Path) -> None:
         keeper = Checkpoint(state, Resources(), "key")
         layer = make_layer("gat", 3, 4, heads=2)
         objective = Infomax(PLAN, 1, 4)
-        keeper.resume(1, Moving(layer, objective, adamw([*layer.parameters()], PLAN)), 8)
+        keeper.resume(1, Moving(layer, objective, adamw([*layer.parameters()], PLAN), layer), 8)
         Beginning.of(folder).put_into(1, layer)
     finally:
         path.unlink(missing_ok=True)

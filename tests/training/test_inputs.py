@@ -95,6 +95,10 @@ def test_only_the_first_layer_is_turned_and_the_encoder_takes_features_as_given(
     encoder = fit_encoder(GRAPH, plan, Journal(seen))
     assert seen.columns == [10, 8]
     assert encoder.widths == [40, 8, 8]
+    bag = Graph(GRAPH.indptr, GRAPH.indices, sparse_like(GRAPH.features.array * (GRAPH.features.array > 2)))
+    words = Seen()
+    fit_encoder(bag, plan, Journal(words))
+    assert words.columns == [40, 8]  # a few words each: as given
     given = Seen()
     fit_encoder(GRAPH, plan.with_settings(inputs="given"), Journal(given))
     assert given.columns == [40, 8]

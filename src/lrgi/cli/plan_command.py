@@ -21,6 +21,8 @@ from lrgi.graph.inductive import training_subgraph
 from lrgi.interop.metis import owners_for
 from lrgi.report.tables import pairs
 from lrgi.training.cost import gib, refuse_what_cannot_be
+from lrgi.training.fit import new_layer
+from lrgi.training.inputs import fitted_columns
 from lrgi.training.placement import Placement, placement_of
 from lrgi.training.plan import FitPlan
 from lrgi.training.presets import PRESETS
@@ -114,7 +116,9 @@ def _placement(
 
 def _traffic(seen: Graph, plan: FitPlan, processes: int) -> Traffic:
     """Of the layer that sends most."""
-    widths = [seen.num_features, *(plan.for_layer(number).width for number in range(1, plan.layers))]
+    first = new_layer(plan.with_settings(device="cpu"), 1, seen.num_features)
+    columns = fitted_columns(seen.features, first, plan)
+    widths = [columns, *(plan.for_layer(number).width for number in range(1, plan.layers))]
     return max(
         (step_traffic(plan, width, number, processes) for number, width in enumerate(widths, 1)),
         key=lambda traffic: traffic.total,

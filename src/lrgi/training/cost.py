@@ -239,7 +239,7 @@ def _aggregate_bytes(graph: Graph, plan: FitPlan, number: int) -> int:
     """Of the tables that are made for a layer's fit alone: of constants, and of the first inputs, turned."""
     if number == 1:
         layer = new_layer(plan, 1, graph.num_features)
-        if not turns(layer, plan, 1):
+        if not turns(layer, graph.features, plan, 1):
             return constant_bytes(layer, graph.features)
         columns = directions_wanted(graph.num_features, layer.out_dim)
         table = DenseTable(np.zeros((1, columns), np.float32))  # stands for X M, which is held too

@@ -62,7 +62,7 @@ def fit_layer(
     """
     journal, own = journal or Journal(), plan.for_layer(number)
     objective, world = (objective or Infomax(own, number, layer.out_dim)).to(layer.device), present()
-    first = FirstInputs(layer, objective, own, number)  # for layer 1, perhaps, X in its principal directions
+    first = FirstInputs(layer, objective, table, own, number)  # of layer 1: X, perhaps turned
     optimizer = adamw([*first.inner.parameters(), *objective.parameters()], own)
     reader = reader_of(first.inner, objective, isinstance(table, SparseTable) and not first.turned)
     sampling = own.sampling_over(reader.hops, objective.hops)

@@ -1,10 +1,10 @@
-"""What the first layer is fitted on: the features in their principal directions, rather than as given.
+"""What the first layer is fitted on: the features as given, or in their principal directions.
 
-A bag of words has thousands of columns that say much the same. Descending on them as they are is slow (every
-step multiplies all of them) and badly conditioned (a rare word's weight hardly moves). So the first layer is
-fitted on X M, where M [d, k] turns the columns into their k principal directions, scaled as a whole to a mean
-variance of one. The layer's products are linear in X: W (X M)^T = (W M^T) X^T, so the fitted layer is handed
-back as a layer of X itself, and whoever applies it never knows (docs/decisions/0015).
+Columns that say much the same make a descent slow (every step multiplies all of them) and badly conditioned.
+So where features are full the first layer is fitted on X M, where M [d, k] turns the columns into their k
+principal directions, scaled as a whole to a mean variance of one. The layer's products are linear in X:
+W (X M)^T = (W M^T) X^T, so the fitted layer is handed back as a layer of X itself, and whoever applies it
+never knows (docs/decisions/0015).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from lrgi import seed as randomness
 from lrgi.compute.threads import lanes
 from lrgi.distributed.collectives import World, present
-from lrgi.graph.features import DenseTable, Table
+from lrgi.graph.features import DenseTable, SparseTable, Table
 from lrgi.graph.graph import Graph
 from lrgi.graph.part import Part
 from lrgi.graph.sinks import TableSink
@@ -29,6 +29,7 @@ from lrgi.training.plan import FitPlan
 from lrgi.training.sharing import scratch_of
 from lrgi.training.tables import TableStore, digest_of
 
+FULL = 0.1  # share of values that are not zero, above which a sparse table counts as full
 LEAST_DIRECTIONS = 256  # of a narrow layer too: what is left out here cannot come back
 _SPARE, _PASSES = 16, 4  # columns and passes of the subspace iteration beyond the wanted ones
 _CHUNK_ROWS = 1 << 15
@@ -72,10 +73,12 @@ class FirstInputs:
     `inner` is that layer: `layer` itself, or one of the same kind and width on X M.
     """
 
-    def __init__(self, layer: FittedModule, objective: Objective, plan: FitPlan, number: int) -> None:
+    def __init__(
+        self, layer: FittedModule, objective: Objective, table: Table, plan: FitPlan, number: int
+    ) -> None:
         self._layer, self.inner = layer, layer
         self._directions: Directions | None = None
-        self.turned = objective.reads_constants and turns(layer, plan, number)
+        self.turned = objective.reads_constants and turns(layer, table, plan, number)
         if self.turned:
             assert isinstance(layer, GraphLayer)
             inner = make_layer(
@@ -107,10 +110,27 @@ class FirstInputs:
         return self.inner, self._layer
 
 
-def turns(layer: FittedModule, plan: FitPlan, number: int) -> bool:
+def turns(layer: FittedModule, table: Table, plan: FitPlan, number: int) -> bool:
     """Whether `layer` is a first one whose inputs the plan wants in their principal directions."""
     fits = isinstance(layer, GraphLayer) and bool(layer.input_weights)
-    return plan.inputs == "principal" and number == 1 and fits
+    return number == 1 and fits and (plan.inputs == "principal" or (plan.inputs == "auto" and is_full(table)))
+
+
+def fitted_columns(table: Table, layer: GraphLayer, plan: FitPlan) -> int:
+    """Columns of what a first layer is fitted on."""
+    wanted = turns(layer, table, plan, 1)
+    return directions_wanted(layer.in_dim, layer.out_dim) if wanted else layer.in_dim
+
+
+def is_full(table: Table) -> bool:
+    """Whether more than a few values are not zero.
+
+    Rows of a few words each are nearly orthogonal, and their lesser principal directions are noise; many
+    values per row are not, and say the same thing many times.
+    """
+    if not isinstance(table, SparseTable):
+        return True
+    return len(table.data) > FULL * table.shape[0] * table.shape[1]
 
 
 def directions_wanted(in_dim: int, width: int) -> int:

@@ -13,7 +13,7 @@ from lrgi.sampling.sample import ALL, Sampling
 LAYER_KINDS = ("gat", "sage", "gcn", "plain-gcn")
 FIT_ON = ("auto", "all", "train", "train+validation")
 PREDICTORS = ("network", "closed")
-INPUTS = ("principal", "given")
+INPUTS = ("auto", "principal", "given")
 WHOLE = 0  # a batch size: every graph is one batch
 EVERY = 0  # a number of neighbours: all of them
 
@@ -38,15 +38,15 @@ class FitPlan:
         FIT_ON,
     )
     inputs: str = setting(
-        "principal",
+        "auto",
         "what the first layer is fitted on: the features in their principal directions, or as given; the "
-        "encoder takes them as given either way",
+        "encoder takes them as given either way; auto: as given where most values are zero",
         INPUTS,
     )
     batch_size: int = setting(512, "target nodes per step (B); 0: whole graphs, nothing is sampled")
     neighbours: int = setting(10, "sampled neighbours of a target (S_L); 0: all")
     next_neighbours: int = setting(5, "sampled neighbours of those (S_K); 0: all")
-    updates: int = setting(300, "steps per layer, at least; rounded up to whole epochs")
+    updates: int = setting(200, "steps per layer, at least; rounded up to whole epochs")
     epochs: int = setting(0, "passes over all nodes per layer; 0: as many as `updates` asks for")
     learning_rate: float = setting(2e-3, "AdamW's learning rate, at its highest")
     weight_decay: float = setting(1e-5, "AdamW's weight decay")

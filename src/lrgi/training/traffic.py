@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lrgi.training.fit import new_layer
-from lrgi.training.inputs import directions_wanted, turns
 from lrgi.training.objective import new_predictors
 from lrgi.training.plan import FitPlan
 
@@ -28,14 +27,11 @@ class Traffic(NamedTuple):
 
 
 def step_traffic(plan: FitPlan, in_dim: int, number: int, processes: int) -> Traffic:
-    """Of a step of layer `number`, whose input has `in_dim` columns; a ring sends 2 (P - 1) / P of a sum."""
+    """Of a step of layer `number`, fitted on `in_dim` columns; a ring sends 2 (P - 1) / P of a sum."""
     if processes == 1:
         return Traffic(0, 0, 0, 0, 0)
     own, closed = plan.for_layer(number), plan.for_layer(number).predictors == "closed"
-    fitted = new_layer(plan.with_settings(device="cpu"), number, in_dim)
-    if turns(fitted, own, number):
-        fitted = new_layer(plan.with_settings(device="cpu"), number, directions_wanted(in_dim, own.width))
-    layer = sum(p.numel() for p in fitted.parameters())
+    layer = sum(p.numel() for p in new_layer(plan.with_settings(device="cpu"), number, in_dim).parameters())
     predictors = sum(p.numel() for p in new_predictors(own, number, own.width).parameters())
     square, narrow = own.width**2, own.reduction == "bf16"
     gradient = 2 if narrow else _FLOAT
