@@ -22,7 +22,7 @@ REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 SETTINGS = {"layers": 2, "width": 16, "batch_size": 64, "updates": 12, "learning_rate": 5e-3, "seed": 3,
-            "inputs": "given"}  # fmt: skip
+            "inputs": "given", "predictors": "network"}  # fmt: skip
 SILENCE, SLACK = 3.0, 40.0  # seconds: what the processes are told, and what a busy machine may add
 
 

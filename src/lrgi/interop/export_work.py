@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import SEAL, check_no_links, check_seal, flush_directory, is_free, write_sealed
+from lrgi.directory import, check_no_links, check_seal, flush_directory, is_free, write_sealed
 from lrgi.distributed.collectives import ALONE, World, present
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import FileEntry
@@ -107,7 +107,7 @@ class Work:
         self.done[name] = entry
         if not self.world.alone:
             self.state.mkdir(exist_ok=True)
-            write_sealed(self.state / f"{name}.{self.world.rank}.json", entry)
+            write_sealed(self.state / f"{name}.{self.world.rank}.json", {"entry": entry})
         if self.world.rank == 0:
             self._keep()
 
@@ -137,8 +137,7 @@ class Work:
         for note in self.state.glob("*.json"):
             with suppress(FormatError):  # damaged: the shard is made again
                 check_seal(note, required=True)
-                entry = json.loads(note.read_text(encoding="utf-8"))
-                found[note.name.rsplit(".", 2)[0]] = {key: entry[key] for key in entry if key != SEAL}
+                found[note.name.rsplit(".", 2)[0]] = json.loads(note.read_text(encoding="utf-8"))["entry"]
         return found
 
     def finish(self, manifest: dict[str, Any]) -> None:
