@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from lrgi.directory import, check_no_links, check_seal, flush_directory, is_free, write_sealed
+from lrgi.directory import check_no_links, check_seal, flush_directory, is_free, write_sealed
 from lrgi.distributed.collectives import ALONE, World, present
 from lrgi.errors import FormatError, InputError
 from lrgi.graph.arrays import FileEntry
