@@ -255,3 +255,13 @@ def test_presets_are_the_papers_table():
 def test_plans_that_cannot_be_are_refused(settings, sentence):
     with pytest.raises(InputError, match=sentence):
         FitPlan(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "batches", "epochs"),
+    [({}, 2, 20), ({}, 10, 10), ({}, 100, 2), ({}, 1000, 1), ({"batch_size": 0}, 1, 200),
+     ({"updates": 30}, 4, 8), ({"epochs": 3}, 1000, 3)],
+)  # fmt: skip
+def test_how_often_nodes_are_passed_over(settings, batches, epochs):
+    """Ten passes where nothing is said, but 40 to 200 steps; a whole graph is one step."""
+    assert FitPlan(**settings).epochs_of(batches) == epochs

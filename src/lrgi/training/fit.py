@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import AbstractContextManager
 
 import torch
@@ -69,7 +68,7 @@ def fit_layer(
     check_shareable(world, objective, sampling)
     share = share_of(world, graph)
     batches = Batches(graph, sampling, own.seed, number, objective.targets, share=share)
-    epochs = own.epochs or math.ceil(own.updates / len(batches))
+    epochs = own.epochs_of(len(batches))
     steps = epochs * len(batches)
     done = resumed(world, journal.keeper, number, Moving(first.inner, objective, optimizer, layer), steps)
     place = Place(number, 0, done, steps)

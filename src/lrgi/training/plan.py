@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -15,6 +16,7 @@ FIT_ON = ("auto", "all", "train", "train+validation")
 PREDICTORS = ("network", "closed")
 INPUTS = ("auto", "principal", "given")
 WHOLE = 0  # a batch size: every graph is one batch
+PASSES, FEWEST_STEPS, MOST_STEPS = 10, 40, 200  # of a layer's fit, where nobody says how long
 EVERY = 0  # a number of neighbours: all of them
 
 
@@ -46,7 +48,11 @@ class FitPlan:
     batch_size: int = setting(512, "target nodes per step (B); 0: whole graphs, nothing is sampled")
     neighbours: int = setting(10, "sampled neighbours of a target (S_L); 0: all")
     next_neighbours: int = setting(5, "sampled neighbours of those (S_K); 0: all")
-    updates: int = setting(200, "steps per layer, at least; rounded up to whole epochs")
+    updates: int = setting(
+        0,
+        "steps per layer, at least; rounded up to whole epochs (0: ten passes over the nodes, but 40 to 200 "
+        "steps)",
+    )
     epochs: int = setting(0, "passes over all nodes per layer; 0: as many as `updates` asks for")
     learning_rate: float = setting(2e-3, "AdamW's learning rate, at its highest")
     weight_decay: float = setting(1e-5, "AdamW's weight decay")
@@ -121,6 +127,15 @@ class FitPlan:
         """A copy with some settings changed."""
         return replace(self, **changes)
 
+    def epochs_of(self, batches: int) -> int:
+        """Passes over so many batches that are made for one layer.
+
+        Few nodes bear few passes: where the same ones come again and again, their noise is fitted too.
+        """
+        few = FEWEST_STEPS if self.batch_size else MOST_STEPS  # a whole graph is one batch
+        updates = self.updates or min(max(PASSES * batches, few), MOST_STEPS)
+        return self.epochs or math.ceil(updates / batches)
+
     @property
     def weights(self) -> Weights:
         """lambda 1 to 3."""
@@ -150,8 +165,8 @@ class FitPlan:
                 raise InputError(f"{entry.name} must be one of {allowed}, got {value!r}; choose one")
 
     def _check_ranges(self) -> None:
-        least = {"layers": 1, "width": 1, "heads": 1, "updates": 1, "expansion": 1}
-        least |= dict.fromkeys(("batch_size", "neighbours", "next_neighbours", "epochs"), 0)
+        least = {"layers": 1, "width": 1, "heads": 1, "expansion": 1}
+        least |= dict.fromkeys(("batch_size", "neighbours", "next_neighbours", "updates", "epochs"), 0)
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise InputError(f"{name} must be at least {low}, got {getattr(self, name)}; raise it")

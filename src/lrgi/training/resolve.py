@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from lrgi.errors import InputError
 from lrgi.graph.graph import Graph
 from lrgi.graph.part import Part
@@ -41,4 +39,4 @@ def planned_steps(plan: FitPlan, graph: Graph) -> tuple[int, ...]:
 def _steps(own: FitPlan, graph: Graph, number: int) -> int:
     share = Owned(graph) if isinstance(graph, Part) else EVERYTHING
     batches = len(Batches(graph, own.sampling, own.seed, number, share=share))
-    return batches * (own.epochs or math.ceil(own.updates / batches))
+    return batches * own.epochs_of(batches)
