@@ -49,7 +49,8 @@ class Museum:
         _must("fit", str(self.tables), "--out", str(folder / "named"), *SETTINGS)
         self.unfinished = folder / "unfinished"
         _break_off(self.unfinished)
-        index = ["--id", "0", "--search", "index", "--quiet"]
+        # one thread: an index that several make is another one each time
+        index = ["--id", "0", "--search", "index", "--threads", "1", "--quiet"]
         _must("neighbors", str(shop.whole / "npy"), *index)
         out = str(folder / "out")
         embed = ["--out", out, "--format", "npy", "--quiet", "--json"]
